@@ -30,6 +30,7 @@ from storage_core.format.keys import (
     head_key,
     window_key,
 )
+from storage_core.format.shard_state import AddressRange
 from storage_core.format.window import Window
 from storage_core.format.zone import Zone
 from storage_core.ids.heads.grouping import Int32s
@@ -289,25 +290,28 @@ class ViewCheck:
                 # A zone that is given up is not shown; the next one names its end all the same.
                 self._is_whole &= zone.previous_end <= reached
                 reached = zone.end
-                block = self._read(zone, is_first=is_first) if joined is None else joined
-                if block is None:
-                    self._is_whole = False
-                    continue
-                misjudged = heads.add(block)
-                windows.add(block)
+                pieces = self._read(zone, is_first=is_first) if joined is None else iter((joined,))
+                count = 0
+                for count, block in enumerate(pieces, start=1):
+                    if is_first:
+                        is_compared = joined is not None or zone.is_wide
+                        of_blocks = blocks if count == 1 else 0
+                        self._compare_block(None if is_compared else zone, block, of_blocks)
+                    self._take(block, heads, windows)
                 if is_first:
-                    self._made_again += zone.end <= self._state.trimmed
-                    self._compare_block(zone if joined is None else None, block, blocks)
-                if self._is_whole and misjudged:
-                    message = (
-                        f"{len(misjudged)} rows have another state than the rows before them imply"
-                    )
-                    self._findings.add("block", message, misjudged[0], misjudged[-1] + 1)
+                    self._made_again += count > 0 and zone.end <= self._state.trimmed
         except CorruptionError as error:
             self._is_broken = True
             self._findings.add("zone", error.message, error.start, error.end)
         self._is_whole &= reached >= self._state.tail.blocks_end
         heads.finish()
+
+    def _take(self, block: Block, heads: HeadTally, windows: WindowTally) -> None:
+        misjudged = heads.add(block)
+        windows.add(block)
+        if self._is_whole and misjudged:
+            message = f"{len(misjudged)} rows have another state than the rows before them imply"
+            self._findings.add("block", message, misjudged[0], misjudged[-1] + 1)
 
     def _zones_here(self, start: int, end: int) -> Iterator[Zone]:
         """Yield the zones of a range, without those whose rows only the lake has."""
@@ -317,15 +321,20 @@ class ViewCheck:
             else:
                 yield zone
 
-    def _read(self, zone: Zone, *, is_first: bool) -> Block | None:
+    def _read(self, zone: Zone, *, is_first: bool) -> Iterator[Block]:
+        """Yield the block of a zone, of a wide one its pieces, as far as it can be read."""
         if any(lost.overlaps(zone.first, zone.end) for lost in self._state.lost):
-            return None
+            self._is_whole = False
+            return
+        if self._view.ranges_of(zone) != [AddressRange(zone.first, zone.end)]:
+            self._is_whole = False
         try:
-            return self._view.block(zone)
+            for _, block in self._view.pieces(zone):
+                yield block
         except CorruptionError as error:
+            self._is_whole = False
             if is_first:
                 self._findings.add("block", error.message, zone.first, zone.end)
-            return None
 
     def _compare_block(self, zone: Zone | None, block: Block, blocks: int) -> None:
         """Compare a block with its zone, unless it was, and with what is kept beside it."""

@@ -71,12 +71,15 @@ class ShardBirths:
         if stream.options.lake is not None:
             # Those of others begin once they come, with what is published of them by then.
             partitions = [
-                each
-                for each in partitions
-                if each == partition
-                or not (self._lake_shards.has(each) or self._is_of_others(each, gone))
+                other
+                for other in partitions
+                if other == partition or not self._has_log(other, gone)
             ]
         return {each.number: self._birth(each, first_topics) for each in partitions}
+
+    def _has_log(self, partition: Partition, gone: Collection[str]) -> bool:
+        """Tell whether a partition is in the lake, or another root has stored it."""
+        return self._lake_shards.has(partition) or self._is_of_others(partition, gone)
 
     def _is_of_others(self, partition: Partition, gone: Collection[str]) -> bool:
         """Tell whether the group has stored a partition in another root."""

@@ -13,6 +13,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from storage_core.catalog.begun_shards import BegunLog, log_in_making, put_begun_log
 from storage_core.catalog.stream_file import StreamFiles
 from storage_core.engine.environment import Environment
@@ -185,11 +187,11 @@ class _Course:
             return
         own, theirs = RunSettings.of(self._files.meta), notes.settings
         for name in ("unit", "jitter", "key_mode"):
-            here, there = getattr(own, name), getattr(theirs, name)
-            if here != there:
+            current, was = getattr(own, name), getattr(theirs, name)
+            if current != was:
                 message = (
-                    f"the table was published by a stream whose {name} is {there}, and here it is "
-                    f"{here}: make the stream with the same, or give it another lake"
+                    f"the table was published by a stream whose {name} is {was}, and here it is "
+                    f"{current}: make the stream with the same, or give it another lake"
                 )
                 raise ForeignDataError(message, stream=self._files.meta.name, shard=self._shard)
 
@@ -221,10 +223,10 @@ class _Course:
         notes = read.notes
         floor = INT64_MIN if notes is None else notes.floor
         start = min((part.entry.first for part in parts), default=end)
-        letters = () if notes is None else notes.dead_letters
+        dead_letters = () if notes is None else notes.dead_letters
         # Where runs begin the log did whose rows they tell of; below that it had nothing.
         begins = [gap.end for gap in read.missing[:1] if gap.start == 0 and gap.end < end]
-        begin = min([start, *begins, *(address for address, _ in letters)])
+        begin = min([start, *begins, *(address for address, _ in dead_letters)])
         has_expired = floor > INT64_MIN or (notes is not None and notes.cut > begin)
         if not has_expired:
             # Nothing of it is gone.
@@ -261,7 +263,8 @@ class _Course:
             group_rows = partial(_group_rows, self._shard, directory)
             scheme = self._files.meta.scheme
             begun.put_windows(windows_of(parts, rows, scheme, group_rows))
-            zones = zones_of(parts, rows, state.start)
+            addresses_of = partial(_addresses, self._shard, directory)
+            zones = zones_of(parts, rows, state.start, addresses_of)
             has_expired = state.born < state.start or state.floor > INT64_MIN
             begun.finish(
                 with_expired(zones) if has_expired else zones,
@@ -293,6 +296,15 @@ class _Course:
                     for copies, ahead in copies_of(rows, meta.scheme):
                         begun.put_copies(copies, ahead)
         return OutOfOrderRows.of(places)
+
+
+def _addresses(shard: int, directory: Path, part: TablePart) -> Int64s:
+    """Return the addresses of the rows of a part, wherever its file is."""
+    listed = listed_part(shard, directory, part.entry)
+    with PartFile(listed.path, part.entry.proof, opener_of(listed)) as file:
+        groups = [file.read(group, ("address",)) for group in range(file.footer.row_groups)]
+    addresses: Int64s = np.concatenate([rows.column("address").to_numpy() for rows in groups])
+    return addresses
 
 
 def _group_rows(shard: int, directory: Path, part: TablePart, group: int) -> tuple[Int64s, Int64s]:

@@ -158,8 +158,8 @@ class BegunStore:
             reached = zone.end
             expired = zone.end if zone.is_expired else expired
             counters = counters.plus(_counts_of(zone))
-        for address, letter in dead_letters:
-            batch.put(dead_letter_key(address), letter)
+        for address, raw in dead_letters:
+            batch.put(dead_letter_key(address), raw)
         if expired:
             batch.put(KEY_EXPIRED, encode_int(expired))
         counters = counters._replace(dead_letters=len(dead_letters), payload_bytes=payload_bytes)

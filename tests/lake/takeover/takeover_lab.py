@@ -101,9 +101,9 @@ class TakeoverLab:
         self._roots = 0
         self.owner = self.new_root()
         self.witness = self.new_root(lake=None)
-        for one in (self.owner, self.witness):
-            Stream.add_shards(one.root, NAME, {SHARD: BORN})
-            one.open()
+        for root in (self.owner, self.witness):
+            Stream.add_shards(root.root, NAME, {SHARD: BORN})
+            root.open()
 
     def new_root(self, **options: Any) -> Root:
         """Return a root that none of the others sees, with the stream and no shard."""
@@ -118,11 +118,11 @@ class TakeoverLab:
         """Let the owner and the witness have the next records."""
         rows, addresses, dead = self._made(count)
         self.clock.advance(count)
-        for one in (self.owner, self.witness):
-            one.stream.append_batch(
+        for root in (self.owner, self.witness):
+            root.stream.append_batch(
                 rows, shard=SHARD, addresses=addresses, schemas=ENTRIES, dead_letters=dead
             )
-            one.stream.commit()
+            root.stream.commit()
 
     def fill(self, count: int) -> None:
         """Let both have the next records; the owner seals its own."""
@@ -143,8 +143,8 @@ class TakeoverLab:
         """Let all but about the last so many rows expire, by their times."""
         first = FIRST_MS + (self._records._count - rows) * 1000
         self._has_expired = True
-        for one in (self.owner, self.witness):
-            one.stream.expire(now=first + _RETENTION // timedelta(milliseconds=1))
+        for root in (self.owner, self.witness):
+            root.stream.expire(now=first + _RETENTION // timedelta(milliseconds=1))
 
     def lose_owner(self) -> None:
         """Let the disk of the owner be gone."""
@@ -176,9 +176,9 @@ class TakeoverLab:
         rows = batch_of(primaries, secondary=[at % IDS for at in range(count)])
         addresses = list(range(self._next, self._next + count))
         self._next += count
-        for one in (self.owner, self.witness):
-            one.stream.append_batch(rows, shard=SHARD, addresses=addresses)
-            one.stream.commit()
+        for root in (self.owner, self.witness):
+            root.stream.append_batch(rows, shard=SHARD, addresses=addresses)
+            root.stream.commit()
 
     def reopen(self) -> None:
         """Close the owner, and open it again."""
@@ -187,8 +187,8 @@ class TakeoverLab:
 
     def close(self) -> None:
         """Close all that is open."""
-        for one in (self.owner, self.witness):
-            one.stream.close()
+        for root in (self.owner, self.witness):
+            root.stream.close()
 
     def forget_runs(self) -> None:
         """Let the table be as an older shardlog published it: without heads runs."""
@@ -204,8 +204,8 @@ class TakeoverLab:
         blocks.
         """
         for name in self._questions():
-            shown, expected = (self._answer(one, name) for one in (self.owner, self.witness))
-            assert shown == expected, name
+            actual, expected = (self._answer(root, name) for root in (self.owner, self.witness))
+            assert actual == expected, name
 
     def states(self) -> set[str]:
         """Return what the rows of the witness were when they came."""
@@ -224,9 +224,9 @@ class TakeoverLab:
         with self.witness.reader() as reader:
             return sorted(column_of(reader.read(columns=["address"]), "address"))
 
-    def sql(self, one: Root) -> list[tuple[Any, ...]]:
+    def sql(self, root: Root) -> list[tuple[Any, ...]]:
         """Return what SQL makes of the rows of a root."""
-        with connect(one.root) as streams:
+        with connect(root.root) as streams:
             answer: list[tuple[Any, ...]] = streams.sql(_COUNTS).fetchall()
         return answer
 
@@ -251,11 +251,11 @@ class TakeoverLab:
         if not self._has_expired:
             yield "tail"
 
-    def _answer(self, one: Root, name: str) -> Any:
+    def _answer(self, root: Root, name: str) -> Any:
         columns = [*_COLUMNS, "key" if self._has_keys else "secondary"]
         middle = FIRST_MS + self._records._count * 500
         of_one: dict[str, Any] = {"keys": [b"device-2"]} if self._has_keys else {"ids": [2]}
-        with one.reader() as reader:
+        with root.reader() as reader:
             answers: dict[str, Callable[[], Any]] = {
                 "read": lambda: reader.read(columns=columns).to_pylist(),
                 "tail": lambda: rows_of(reader.tail(SHARD, columns=columns)),

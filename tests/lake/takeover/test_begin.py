@@ -213,12 +213,16 @@ def test_files_go_from_the_heir_as_from_any_owner(make_lab):
 
 
 def test_partition_may_have_nothing_but_dead_letters(lab):
-    for one in (lab.owner, lab.witness):
-        letters = {BORN: b"poison", BORN + 5: b"poison too"}
-        one.stream.append_batch(
-            batch_of([]), shard=SHARD, addresses=[], dead_letters=letters, source={"next": BORN + 9}
+    for root in (lab.owner, lab.witness):
+        dead_letters = {BORN: b"poison", BORN + 5: b"poison too"}
+        root.stream.append_batch(
+            batch_of([]),
+            shard=SHARD,
+            addresses=[],
+            dead_letters=dead_letters,
+            source={"next": BORN + 9},
         )
-        one.stream.commit()
+        root.stream.commit()
     lab.owner.stream.seal()
     lab.publish()
     begun = lab.take_over()

@@ -45,17 +45,17 @@ def test_other_place_than_the_stream_s_own_is_refused(lab):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"jitter": 5000}, "jitter is 0, and here it is 5000"),
         ({"unit": "us"}, "unit is ms, and here it is us"),
         ({"key_mode": "dictionary"}, "key_mode is none, and here it is dictionary"),
     ],
 )
-def test_stream_of_other_settings_is_refused(lab, options, told):
+def test_stream_of_other_settings_is_refused(lab, options, message):
     lab.published(50)
     heir = lab.new_root(**options)
-    with pytest.raises(ForeignDataError, match=told):
+    with pytest.raises(ForeignDataError, match=message):
         begin(heir)
     assert not list(heir.root.rglob("shard-*"))
 

@@ -165,7 +165,7 @@ def test_shard_that_is_beginning_from_the_lake_is_waited_for_without_a_line(benc
     bench.opening.refusals = {A: BeginningShardError("from the lake")}
     bench.assignment.take([A])
     bench.try_waiting(0)
-    bench.try_waiting(9.9)
+    bench.try_waiting(5)
     assert (bench.said("waiting for shard"), bench.said("quarantined")) == ([], [])
     bench.opening.refusals = {A: UnavailableError("no answer")}
     bench.try_waiting(1)

@@ -63,12 +63,12 @@ class Bench:
         self.root, self.lake, self.log = root, ScriptedLake(), CapturingLogger()
         self.clock, self.counts, self.home = ManualClock(), WorkerCounts(), {}
         settings = [f"root={root}", f'topics=["{TOPIC}"]', f"kafka.bootstrap.servers={NOWHERE}"]
-        options = load_options(None, settings, {})
-        self.shards = LakeShards(options, self.counts, self.clock, self.log, self.lake.start)
+        loaded = load_options(None, settings, {})
+        self.shards = LakeShards(loaded, self.counts, self.clock, self.log, self.lake.start)
 
     def settle(self, *partitions):
         """Return what became of each partition; one that settles is None."""
-        outcomes = []
+        outcomes: list[type[ShardlogError] | None] = []
         for partition in partitions:
             try:
                 stream = describe_stream(self.root, TOPIC)
