@@ -213,6 +213,10 @@ class TakeoverLab:
             numbers = column_of(reader.tail(SHARD, columns=["state"]), "state")
         return {name for name, number in _STATES.items() if number in numbers}
 
+    def start(self) -> int:
+        """Return where the log of the owner begins."""
+        return self.owner.stream._shards[SHARD].state().start
+
     def addresses(self) -> list[int]:
         """Return the addresses of the table's rows, as deltalake reads them."""
         rows = DeltaTable(self.target.uri).to_pyarrow_table(columns=["address"])
