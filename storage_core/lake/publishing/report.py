@@ -19,7 +19,7 @@ class ShardPublished:
         files_added: How many files the table has got, those in the place of others among them.
         files_removed: How many files the table does not name any more.
         bytes: How many bytes the added files have.
-        commits: How many versions of the table the call has made.
+        commits: In how many versions of the table that was done.
         is_whole: Whether nothing was left to do; else the call ended at its limit.
         files_gone: How many files of parts went from this machine, since the table has them.
     """
@@ -60,10 +60,12 @@ class PublishReport:
     Attributes:
         uri: Where the table is.
         shards: What was done in each shard.
+        commits: How many versions of the table the call has made, each of one or several shards.
     """
 
     uri: str
     shards: Mapping[int, ShardPublished]
+    commits: int
 
     @property
     def rows(self) -> int:
@@ -84,11 +86,6 @@ class PublishReport:
     def bytes(self) -> int:
         """How many bytes the added files have."""
         return sum(shard.bytes for shard in self.shards.values())
-
-    @property
-    def commits(self) -> int:
-        """How many versions of the table the call has made."""
-        return sum(shard.commits for shard in self.shards.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,8 +90,8 @@ class S3Proxy:
 
     def requests(self) -> list[str]:
         """Return the method and the path of each request since the last call."""
-        asked: list[str] = self._ask(None)
-        return asked
+        requests: list[str] = self._ask(None)
+        return requests
 
     def _set(self, mode: str, number: int = 0) -> None:
         self._ask((mode, number))
@@ -113,18 +113,18 @@ class _Server(ThreadingHTTPServer):
         self.chance = random.Random(0)
         self.lock = threading.Condition()
         self.racing: Counter[str] = Counter()
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
     def note(self, request: str) -> None:
         """Take note of a request."""
         with self.lock:
-            self.asked.append(request)
+            self.requests.append(request)
 
     def take_notes(self) -> list[str]:
         """Return the requests since the last call."""
         with self.lock:
-            asked, self.asked = self.asked, []
-        return asked
+            requests, self.requests = self.requests, []
+        return requests
 
     @override
     def handle_error(self, request: Any, client_address: Any) -> None:
