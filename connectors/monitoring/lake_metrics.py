@@ -30,6 +30,12 @@ def lake_families(state: WorkerState) -> Iterator[Family]:
         "Time since the oldest row of a shard that the lake does not have was committed.",
         tuple(Sample(_labels(lake), lake.age_s) for lake in state.lakes),
     )
+    yield Family(
+        "shardlog_lake_other_owner",
+        "gauge",
+        "Whether another log publishes a shard, so that this one may not.",
+        tuple(Sample(_labels(lake), int(lake.has_other_owner)) for lake in state.lakes),
+    )
     counts = state.lake_counts
     yield _counter(
         "published_rows", "Rows published.", {name: of.rows for name, of in counts.items()}
@@ -43,6 +49,11 @@ def lake_families(state: WorkerState) -> Iterator[Family]:
         "publish_failures",
         "Failures to publish.",
         {name: of.failures for name, of in counts.items()},
+    )
+    yield _counter(
+        "takeovers",
+        "Shards that began from the lake.",
+        {name: of.takeovers for name, of in counts.items()},
     )
     yield Family(
         "shardlog_topic_retention_seconds",

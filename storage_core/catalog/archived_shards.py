@@ -91,15 +91,15 @@ def archive_shards(
         # IMPORTANT: under the lock; who makes a shard takes it too.
         listed = {n: at for n, at in optional.items() if n in files.settings.lineages}
         starts = {**starts, **listed}
-        _clear_away(files, starts)
+        clear_away(files, starts)
         for shard in sorted(starts):
             directory = files.shard_directory(shard)
             lock = WriterLock.acquire(directory, clock, stream=name, shard=shard, purpose="a reset")
             held.enter_context(lock)
-        archived = [_archived(files, shard, clock) for shard in sorted(starts)]
+        archived = [archived_log(files, shard, clock) for shard in sorted(starts)]
         _replace(files, archived, starts)
         for log in archived:
-            _move_aside(files.directory, log)
+            move_aside(files.directory, log)
     return archived
 
 
@@ -175,7 +175,7 @@ def remove_archived_shards(root: str | PathLike[str], name: str) -> Sequence[Arc
         files = files.reread()
         removed = []
         for archived in files.settings.archived:
-            _move_aside(files.directory, archived)
+            move_aside(files.directory, archived)
             place = _place(files.directory, archived)
             if place is not None:
                 _remove(files.directory, place, archived)
@@ -192,10 +192,11 @@ def finish_archiving(files: StreamFiles) -> None:
         return
     with taking_errors(files.directory, "archiving a shard"), locked(files.directory):
         for archived in left:
-            _move_aside(files.directory, archived)
+            move_aside(files.directory, archived)
 
 
-def _archived(files: StreamFiles, shard: int, clock: Clock) -> ArchivedShard:
+def archived_log(files: StreamFiles, shard: int, clock: Clock) -> ArchivedShard:
+    """Return what is to be remembered of the log of a shard that is being replaced."""
     directory = files.shard_directory(shard)
     with closing(MarkerReader(directory / MARKER_FILE, clock)) as marker:
         end = marker.read().committed
@@ -207,23 +208,35 @@ def _replace(
     files: StreamFiles, archived: Sequence[ArchivedShard], starts: Mapping[int, int]
 ) -> None:
     """Steps 3 and 4."""
-    settings = files.settings
-    lineages, births = dict(settings.lineages), dict(settings.births)
-    directories = dict(settings.directories)
+    lineages = {shard: new_lineage() for shard in starts}
     for shard, start in starts.items():
-        lineages[shard] = new_lineage()
-        directories[shard] = log_name(shard, lineages[shard].hex())
-        make_shard(files.directory / directories[shard], start, lineages[shard])
-        births[shard] = start
-    rewritten(
+        directory = files.directory / log_name(shard, lineages[shard].hex())
+        make_shard(directory, start, lineages[shard])
+    put_in_place(files, archived, lineages, starts)
+
+
+def put_in_place(
+    files: StreamFiles,
+    archived: Sequence[ArchivedShard],
+    lineages: Mapping[int, bytes],
+    births: Mapping[int, int],
+) -> StreamFiles:
+    """Let options.json name new logs, whose directories are there, and remember the old ones.
+
+    Under the stream's lock. Durable on return.
+    """
+    settings = files.settings
+    directories = {shard: log_name(shard, lineages[shard].hex()) for shard in births}
+    all_births = {**settings.births, **births}
+    return rewritten(
         files,
         replace(
             settings,
-            lineages=lineages,
-            births={shard: born for shard, born in births.items() if born},
+            lineages={**settings.lineages, **lineages},
+            births={shard: born for shard, born in all_births.items() if born},
             features=settings.features | {ARCHIVED_SHARDS},
-            archived=(*_worth_keeping(files, starts), *archived),
-            directories=directories,
+            archived=(*_worth_keeping(files, births), *archived),
+            directories={**settings.directories, **directories},
         ),
     )
 
@@ -241,17 +254,17 @@ def _worth_keeping(files: StreamFiles, shards: Collection[int]) -> list[Archived
     ]
 
 
-def _clear_away(files: StreamFiles, shards: Iterable[int]) -> None:
+def clear_away(files: StreamFiles, shards: Iterable[int]) -> None:
     """Step 2: finish moving what was archived, and remove logs that nobody came to list."""
     for archived in files.settings.archived:
-        _move_aside(files.directory, archived)
+        move_aside(files.directory, archived)
     for shard in shards:
         for left in sorted(files.directory.glob(log_name(shard, "*"))):
             if left != files.shard_directory(shard):
                 remove_unborn_shard(left, files.meta.name, "not listed in options.json")
 
 
-def _move_aside(directory: Path, archived: ArchivedShard) -> None:
+def move_aside(directory: Path, archived: ArchivedShard) -> None:
     """Step 5, unless it is done. Under the stream's lock.
 
     Raises:

@@ -14,6 +14,7 @@ start that is listed holds. Where the stream is made, stream.json comes behind o
 import secrets
 import shutil
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -25,7 +26,7 @@ from storage_core.catalog.origin import StreamOrigin
 from storage_core.catalog.root_file import STREAM_FILE, check_root, is_reserved, make_root_file
 from storage_core.catalog.stream_file import StreamFiles, check_name, read_stream, shard_directory
 from storage_core.catalog.stream_meta import StreamMeta, StreamSettings, encode_meta
-from storage_core.engine.commit_marker import MARKER_FILE, create_marker
+from storage_core.engine.commit_marker import MARKER_FILE, create_marker, open_marker
 from storage_core.engine.left_config import has_store
 from storage_core.errors import CorruptionError, InvalidRequestError
 from storage_core.format.keys import ADDRESS_MAX
@@ -37,6 +38,8 @@ from storage_core.platform.durable_file import (
 )
 
 LINEAGE_BYTES: Final = 16
+# Is in the directory of a log that was made with its store.
+BEGUN_FILE: Final = "begun"
 
 
 def create_stream(
@@ -171,12 +174,31 @@ def make_shard(directory: Path, born: int = 0, lineage: bytes | None = None) -> 
 
 
 def remove_unborn_shard(shard: Path, stream: str, why: str) -> None:
-    """Clear what somebody who did not come to list the shard has left; it has no store.
+    """Clear what somebody who did not come to list the shard has left.
+
+    It has no store; or one that it was made with, as a file of it says (begun_shards.py), and that
+    nobody has opened for writing, which would have raised the generation of its marker first.
 
     Raises:
         CorruptionError: It has one.
     """
-    if has_store(shard):
+    if has_store(shard) and not _is_unopened(shard):
         message = f"shards with data but {why}; restore it or remove the directory"
         raise CorruptionError(message, stream=stream, path=shard)
+    # IMPORTANT: the marker last; it tells whoever is killed here, and comes again.
+    for directory in (entry for entry in shard.iterdir() if entry.is_dir()):
+        shutil.rmtree(directory)
     shutil.rmtree(shard)
+
+
+def _is_unopened(shard: Path) -> bool:
+    if not (shard / BEGUN_FILE).exists():
+        return False
+    try:
+        marker, _ = open_marker(shard / MARKER_FILE)
+    except CorruptionError:
+        return False
+    if marker is None:
+        return False
+    with closing(marker):
+        return marker.state.generation == 0

@@ -18,6 +18,7 @@ Blocks are the bytes outside chunks and before the footer (magic, bloom filters,
 
 import struct
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -129,6 +130,23 @@ def decode_chunk_table(footer: bytes) -> ChunkTable:
         decoded * _KIB,
         blocks,
     )
+
+
+def find_chunk_table(data: bytes) -> int | None:
+    """Return where the table begins that ends with some bytes; None if they do not have all of it.
+
+    Args:
+        data: What a file has before the footer of Parquet, as far as it was read.
+    """
+    head = _MAGIC + _FORMAT.to_bytes(2, "little")
+    begin = data.rfind(head)
+    while begin >= 0:
+        with suppress(CorruptionError):
+            if len(encode_chunk_table(decode_chunk_table(data[begin:]))) == len(data) - begin:
+                return begin
+        # The same bytes may stand in it, or in a page before it.
+        begin = data.rfind(head, 0, begin + len(head) - 1)
+    return None
 
 
 def _decode_blocks(footer: bytes, begin: int) -> Blocks:

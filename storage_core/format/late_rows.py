@@ -66,9 +66,12 @@ def encode_late_rows(
     states: npt.NDArray[np.uint8],
     addresses: npt.NDArray[np.int64],
     scheme: WindowScheme,
-    committed_at_ms: int,
+    committed_at_ms: int | npt.NDArray[np.int64],
 ) -> list[tuple[bytes, bytes]]:
-    """Return a key and a value for each row; all rows given are late or ahead."""
+    """Return a key and a value for each row; all rows given are late or ahead.
+
+    They were committed at one time, or each at its own.
+    """
     keys = encode_late_keys(scheme.of_many(rows.primary), rows.secondary, rows.primary, addresses)
     fields = np.zeros(len(rows), dtype=_FIELDS_DTYPE)
     fields["state"] = states

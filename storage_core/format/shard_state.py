@@ -15,6 +15,7 @@
     m catalogue    i64: the sum over the entries of all parts; 0 where it is missing
     m trimmed      i64: the blocks below this address are gone, their zones are not: parts have
                    their rows
+    m lake predecessor   i64: the number of the log from whose files in the lake this one began
     m segments     number i64 and end i64 of the last segment; written by every batch with blocks
                    in one. What lies behind is referred to by nothing (segments.py)
     m segments begin   i64: number of the first segment that is kept; 1 where it is missing
@@ -84,6 +85,7 @@ KEY_SEALED: Final = meta_key("sealed")
 KEY_PARTS: Final = meta_key("parts")
 KEY_PART_LIST: Final = meta_key("catalogue")
 KEY_TRIMMED: Final = meta_key("trimmed")
+KEY_LAKE_PREDECESSOR: Final = meta_key("lake predecessor")
 _PREFIX_LOST: Final = meta_key("lost/")
 _PREFIX_GAP: Final = meta_key("gap/")
 _PREFIX_PASS: Final = meta_key("pass/")
@@ -188,6 +190,7 @@ class ShardState:
     parts: int = 0
     part_list_sum: int = 0
     trimmed: int = 0
+    lake_predecessor: int | None = None
     cleared: ClearedDeadLetters = NO_CLEARED_DEAD_LETTERS
 
     @classmethod
@@ -355,6 +358,7 @@ def decode_state(entries: list[tuple[bytes, bytes]], shard: int, born: int = 0) 
             parts=_int_or(single, KEY_PARTS, 0),
             part_list_sum=_int_or(single, KEY_PART_LIST, 0),
             trimmed=_int_or(single, KEY_TRIMMED, 0),
+            lake_predecessor=_int_or_none(single, KEY_LAKE_PREDECESSOR),
             cleared=ClearedDeadLetters(
                 _int_or(single, KEY_DROPPED, 0),
                 _int_or(single, KEY_RETRIED, 0),
@@ -371,6 +375,10 @@ def _int_or(single: dict[bytes, bytes], key: bytes, default: int) -> int:
         return default
     value: int = _INT.unpack(single[key])[0]
     return value
+
+
+def _int_or_none(single: dict[bytes, bytes], key: bytes) -> int | None:
+    return decode_int(single[key]) if key in single else None
 
 
 def _ledger(single: dict[bytes, bytes]) -> Ledger:

@@ -18,6 +18,10 @@ of them is gone.
     tag 1  secondaries as bitmap        least i32 | bits, least significant first
     tag 2  secondaries as sorted deltas least i32 | width u8 | deltas of that width
     tag 3  generation                   i64, of a zone that counts no rows
+
+A zone without a checksum stands for rows whose blocks are gone (joined_zone.py). Where it has no
+sections either, it is wide: nobody read its rows one by one. It counts them, but their ids are
+unknown, and its bounds may reach further than they do.
 """
 
 import struct
@@ -64,6 +68,8 @@ _TAG_BITMAP: Final = 1
 _TAG_DELTAS: Final = 2
 _GENERATION: Final = struct.Struct("<BIq")
 _TAG_GENERATION: Final = 3
+# In memory, of a zone whose ids are known and were left out; on disk no section has this tag.
+IDS_LEFT_OUT: Final = _SECTION.pack(0, 0)
 _EMPTY_SPAN: Final = (INT64_MAX, INT64_MIN)
 # All of a zone whose rows are of one id, as of each commit of one record.
 _ONE_ID: Final = np.dtype(
@@ -122,6 +128,11 @@ class Zone:
     def is_joined(self) -> bool:
         """Tell whether it stands for several blocks that were trimmed (joined_zone.py)."""
         return self.checksum == 0 and self.count > 0
+
+    @property
+    def is_wide(self) -> bool:
+        """Tell whether it may have very many rows, of unknown ids, within wider bounds."""
+        return self.is_joined and not self.sections
 
     @property
     def gone_since(self) -> int:

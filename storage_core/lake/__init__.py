@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from storage_core.lake.maintenance.vacuuming import vacuum_stream
     from storage_core.lake.options_file import LAKE_OPTIONS_VARIABLE, lake_options, option_texts
     from storage_core.lake.publish import publish_shard, publish_stream, target_of
+    from storage_core.lake.publishing.ownership import LakeOwnerError
     from storage_core.lake.publishing.publisher import LakePublisher, PublishOrder
     from storage_core.lake.publishing.report import (
         LakeStatus,
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
         ShardPublished,
     )
     from storage_core.lake.status import lake_status, shard_status
+    from storage_core.lake.takeover.begin import BegunShard, begin_from_lake
+    from storage_core.lake.takeover.positions import LakePosition, lake_positions
+    from storage_core.lake.takeover.starter import LakeStarter
     from storage_core.lake.target import LakeTarget, lake_target
     from storage_core.lake.version_files import TableFiles, table_files
 else:
@@ -31,6 +35,7 @@ else:
             "maintenance.report": ("LakeCheck", "LakeProblem", "LakeVacuum"),
             "options_file": ("LAKE_OPTIONS_VARIABLE", "lake_options", "option_texts"),
             "publish": ("publish_shard", "publish_stream", "target_of"),
+            "publishing.ownership": ("LakeOwnerError",),
             "publishing.publisher": ("LakePublisher", "PublishOrder"),
             "publishing.report": (
                 "LakeStatus",
@@ -39,6 +44,9 @@ else:
                 "ShardPublished",
             ),
             "status": ("lake_status", "shard_status"),
+            "takeover.begin": ("BegunShard", "begin_from_lake"),
+            "takeover.positions": ("LakePosition", "lake_positions"),
+            "takeover.starter": ("LakeStarter",),
             "version_files": ("TableFiles", "table_files"),
             "target": ("LakeTarget", "lake_target"),
             "maintenance.vacuuming": ("vacuum_stream",),
@@ -48,9 +56,13 @@ else:
 
 __all__: Final = [
     "LAKE_OPTIONS_VARIABLE",
+    "BegunShard",
     "LakeCheck",
+    "LakeOwnerError",
+    "LakePosition",
     "LakeProblem",
     "LakePublisher",
+    "LakeStarter",
     "LakeStatus",
     "LakeTarget",
     "LakeVacuum",
@@ -59,8 +71,10 @@ __all__: Final = [
     "ShardLakeStatus",
     "ShardPublished",
     "TableFiles",
+    "begin_from_lake",
     "check_lake",
     "lake_options",
+    "lake_positions",
     "lake_status",
     "lake_target",
     "option_texts",

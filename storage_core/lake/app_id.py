@@ -1,5 +1,7 @@
 """Whose a table is, and under which names its shards' `txn` actions are.
 
+Each shard has two: how far it is published, and the owner, which is the one log that publishes it.
+
 A stream that copies a topic is the same in every root that copies it, so that a partition may move
 from machine to machine: its identity is the topic's id. Any other stream is that of its root alone.
 A topic that was made anew under its name, and a stream that was, have other identities, so none of
@@ -14,6 +16,8 @@ from storage_core.catalog.stream_meta import StreamMeta
 _OURS: Final = "shardlog"
 # Delta's description of a table has room for a sentence. It is written with the table at once.
 _DESCRIBED: Final = "shardlog stream "
+# A `txn` action has a signed number of 64 bits; some readers take a negative one for none.
+_OWNER_MASK: Final = (1 << 62) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,10 @@ class LakeStream:
         """Return the application id of a shard's `txn` actions."""
         return f"{_OURS}/{self.name}/{self.identity}/{shard}"
 
+    def owner_app_id(self, shard: int) -> str:
+        """Return the application id of the `txn` actions that name a shard's owner."""
+        return f"{self.app_id(shard)}/owner"
+
     @property
     def description(self) -> str:
         """What the table says of itself."""
@@ -48,6 +56,15 @@ def lake_stream(meta: StreamMeta, root_id: str) -> LakeStream:
     if meta.origin is not None:
         return LakeStream(meta.name, meta.origin.topic_id)
     return LakeStream(meta.name, f"{root_id}-{meta.incarnation}")
+
+
+def owner_number(lineage: str) -> int:
+    """Return the number by which a table names a log.
+
+    Args:
+        lineage: The log's lineage, in hex.
+    """
+    return int(lineage, 16) & _OWNER_MASK
 
 
 def described_stream(description: str | None) -> LakeStream | None:

@@ -273,7 +273,11 @@ def _listed_here(place: Path, directory: str, *, recursive: bool) -> list[Stored
     with file_errors(place / directory, "listing files of the lake"):
         for entry in _entries(place / directory):
             path = str(Path(entry.path).relative_to(place))
-            status = entry.stat(follow_symlinks=False)
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                # It was deleted meanwhile.
+                continue
             is_directory = entry.is_dir(follow_symlinks=False)
             size = 0 if is_directory else status.st_size
             files.append(StoredFile(path, size, status.st_mtime_ns // _NS_A_MS, is_directory))

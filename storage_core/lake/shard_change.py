@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from deltalake.transaction import AddAction, RemoveAction
 
 from storage_core.errors import InvalidRequestError
+from storage_core.lake.delta.shard_notes import ShardNote
 from storage_core.lake.image_names import SHARD, shard_directory
 
 
@@ -40,11 +41,13 @@ class ShardFiles:
         table_id: The random id of the table.
         published: Up to which address it is published; None if it never was.
         sizes: Its files, and how many bytes each has.
+        owner: The number of the log that publishes it; None where the table names none.
     """
 
     table_id: str
     published: int | None
     sizes: Mapping[str, int]
+    owner: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +59,14 @@ class ShardChange:
         adds: Files that were uploaded.
         removes: Paths of files whose rows are in those that are added, or have expired.
         end: The exclusive end of the addresses that are published then.
+        owner: The number of the log that publishes the shard then; None: as it is.
     """
 
     shard: int
     adds: Sequence[TableFile]
     removes: Sequence[str]
     end: int
+    owner: int | None = None
 
     def refuse_senseless(self, before: ShardFiles) -> None:
         """Refuse what no caller asks for who compared with this state of the shard.
@@ -88,7 +93,12 @@ class ShardChange:
         """Return what the commit makes of a state of the shard."""
         sizes = {path: size for path, size in before.sizes.items() if path not in self.removes}
         sizes |= {file.path: file.size for file in self.adds}
-        return ShardFiles(before.table_id, self.end, sizes)
+        owner = before.owner if self.owner is None else self.owner
+        return ShardFiles(before.table_id, self.end, sizes, owner)
+
+    def note(self, before: ShardFiles) -> ShardNote:
+        """Return what is noted of the shard then (delta/shard_notes.py)."""
+        return ShardNote(self.end, self.after(before).owner)
 
     def actions(self, before: ShardFiles, now_ms: int) -> list[AddAction | RemoveAction]:
         """Return Delta's actions.

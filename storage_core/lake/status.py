@@ -1,9 +1,11 @@
 """How far the shards of a stream are published, and how long the oldest row has waited."""
 
+from dataclasses import replace
 from os import PathLike
 from typing import Final
 
 from storage_core.lake.publish import target_of
+from storage_core.lake.publishing.ownership import log_of
 from storage_core.lake.publishing.publication import follower_of, stream_of
 from storage_core.lake.publishing.report import LakeStatus, ShardLakeStatus
 from storage_core.lake.table import LakeTable
@@ -42,7 +44,10 @@ def lake_status(
         shards = {}
         for shard in reader.committed():
             published = None if table is None else table.published(shard)
-            shards[shard] = shard_status(reader, shard, published, now_ms)
+            owner = None if table is None else table.owner(shard)
+            seen = log_of(reader, shard, follower_of(reader, shard)).seen(owner)
+            status = shard_status(reader, shard, published, now_ms)
+            shards[shard] = replace(status, owner=seen)
     sizes = {} if table is None else table.files()
     version = None if table is None else table.version
     return LakeStatus(place.uri, version, len(sizes), sum(sizes.values()), shards)

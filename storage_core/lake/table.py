@@ -29,9 +29,10 @@ from storage_core.errors import (
 )
 from storage_core.lake.app_id import LakeStream
 from storage_core.lake.delta.commits import NOTHING_BEHIND, ONCE
+from storage_core.lake.delta.loaded_version import LoadedVersion
+from storage_core.lake.delta.shard_notes import ShardNote
 from storage_core.lake.delta.state import (
     checkpoint_paths,
-    file_sizes,
     history_properties,
     latest_version,
     log_path,
@@ -60,24 +61,21 @@ class LakeTable:
     """The table of one stream, as it was when it was loaded last."""
 
     def __init__(
-        self, target: LakeTarget, stream: LakeStream, delta: DeltaTable, clock: Clock
+        self, target: LakeTarget, stream: LakeStream, loaded: LoadedVersion, clock: Clock
     ) -> None:
         """Hold a table that was loaded and checked; `open` and `create` do so.
 
         Args:
             target: Where it is.
             stream: The stream.
-            delta: The table.
+            loaded: The table.
             clock: Tells when files are added and removed.
         """
         self._target = target
         self._stream = stream
-        self._delta = delta
         self._clock = clock
         self._store = FileStore(target)
-        # Of the loaded version: whoever asks delta-rs has it read the log again.
-        self._published: dict[int, int | None] = {}
-        self._sizes: dict[str, int] | None = None
+        self._loaded = loaded
 
     @classmethod
     def open(cls, target: LakeTarget, stream: LakeStream, *, clock: Clock = _CLOCK) -> Self | None:
@@ -95,7 +93,9 @@ class LakeTable:
             except TableNotFoundError:
                 return None
         refuse_unusable(delta, target, stream)
-        return cls(target, stream, delta, clock)
+        with store_errors(target.uri, "reading up to where shards are published, and by whom"):
+            loaded = LoadedVersion(delta, stream)
+        return cls(target, stream, loaded, clock)
 
     @classmethod
     def create(
@@ -146,11 +146,11 @@ class LakeTable:
 
     def published(self, shard: int) -> int | None:
         """Return up to which address a shard's rows are in the table; None if none ever were."""
-        if shard not in self._published:
-            with self._errors("reading up to where a shard is published"):
-                end = self._delta.transaction_version(self._stream.app_id(shard))
-            self._published[shard] = end
-        return self._published[shard]
+        return self._note(shard).published
+
+    def owner(self, shard: int) -> int | None:
+        """Return the number of the log that publishes a shard; None where none is named."""
+        return self._note(shard).owner
 
     def files(self, shard: int | None = None) -> dict[str, int]:
         """Return the paths and sizes of the table's files.
@@ -158,11 +158,10 @@ class LakeTable:
         Args:
             shard: The shard whose files; None for those of all.
         """
-        if self._sizes is None:
-            with self._errors("listing the table's files"):
-                self._sizes = file_sizes(self._delta)
+        with self._errors("listing the table's files"):
+            sizes = self._loaded.sizes
         directory = "" if shard is None else shard_directory(shard)
-        return {path: size for path, size in self._sizes.items() if path.startswith(directory)}
+        return {path: size for path, size in sizes.items() if path.startswith(directory)}
 
     def rows(self, shard: int) -> dict[str, int]:
         """Return how many rows files of a shard have, of those whose statistics say so."""
@@ -173,8 +172,16 @@ class LakeTable:
 
     def stored(self, shard: int) -> dict[str, int]:
         """Return the paths and sizes of what the store has in a shard's directory."""
-        files = self._store.listed(shard_directory(shard).removesuffix("/"))
+        return self.listed(shard_directory(shard).removesuffix("/"))
+
+    def listed(self, directory: str) -> dict[str, int]:
+        """Return the paths and sizes of the files in a directory below the table."""
+        files = self._store.listed(directory)
         return {file.path: file.size for file in files if not file.is_directory}
+
+    def delete(self, path: str) -> None:
+        """Delete a file that no version names; one that is gone already is no error."""
+        self._store.delete(path)
 
     def add_columns(self, fields: "Sequence[pa.Field[Any]]") -> None:
         """Add columns that the table does not have, and load it again.
@@ -207,54 +214,84 @@ class LakeTable:
         self._store.get(path, into)
 
     def commit(
-        self, shard: int, adds: Sequence[TableFile], removes: Sequence[str], end: int
+        self,
+        shard: int,
+        adds: Sequence[TableFile],
+        removes: Sequence[str],
+        end: int,
+        *,
+        owner: int | None = None,
     ) -> None:
-        """Add and remove files of a shard, and say up to where it is published.
-
-        1. Commit as the version after the loaded one, if there is none yet.
-        2. If that fails, load the table: the commit was taken, and its answer lost; or nothing of
-           the shard has changed, and all begins at 1; or the caller must compare anew.
-        3. Read back: the table has the address, and the store each file that was added.
-
-        The newest version is loaded on return, and after a failure if it can be.
+        """Add and remove files of one shard, as `commit_all` does.
 
         Args:
             shard: The shard.
             adds: Files that were uploaded.
             removes: Paths of files whose rows are in those that are added, or have expired.
             end: The exclusive end of the addresses that are published then.
+            owner: The number of the log that publishes the shard then; None: as it is.
 
         Raises:
             LakeConflictError: Somebody else has changed the shard since the table was loaded.
             UnavailableError: The store refuses, or does not show what it took.
             CorruptionError: It has lost a file that was uploaded.
         """
-        change = ShardChange(shard, adds, removes, end)
-        before, loaded = self._shard_files(shard), self.version
-        change.refuse_senseless(before)
-        for _ in range(TRIES_MAX):
+        if self.commit_all([ShardChange(shard, adds, removes, end, owner)]):
+            raise self._conflict()
+
+    def commit_all(self, changes: Sequence[ShardChange]) -> frozenset[int]:
+        """Add and remove files of some shards, and say up to where these are published, at once.
+
+        1. Commit as the version after the loaded one, if there is none yet.
+        2. If that fails, load the table: the commit was taken, and its answer lost; or somebody has
+           changed some of the shards, and all begins at 1 with the others.
+        3. Read back: the table has the addresses, and the store each file that was added.
+
+        The newest version is loaded on return, and after a failure if it can be.
+
+        Args:
+            changes: What changes, of each shard one.
+
+        Returns:
+            The shards that somebody else has changed since the table was loaded: what the caller
+            wants of them must be compared anew. Of the others all is committed.
+
+        Raises:
+            LakeConflictError: Others commit all the time.
+            UnavailableError: The store refuses, or does not show what it took.
+            CorruptionError: It has lost a file that was uploaded.
+        """
+        loaded = self.version
+        left = {change.shard: change for change in changes}
+        before = {shard: self._shard_files(shard) for shard in left}
+        for shard, change in left.items():
+            change.refuse_senseless(before[shard])
+        for _ in range(TRIES_MAX if left else 0):
             try:
                 with self._errors("committing to the table"):
-                    self._commit(change, before)  # 1
+                    self._commit(left.values(), before)  # 1
             except (LakeConflictError, UnavailableError) as error:
                 self.reload()  # 2
-                after = self._shard_files(shard)
-                if after == change.after(before):
+                after = {shard: self._shard_files(shard) for shard in left}
+                if all(after[shard] == of.after(before[shard]) for shard, of in left.items()):
                     break
                 if not isinstance(error, LakeConflictError):
                     raise
-                if after != before:
-                    raise self._conflict() from error
+                left = {shard: of for shard, of in left.items() if after[shard] == before[shard]}
+                if not left:
+                    break
             else:
-                self.reload()
+                self._reload_newer()
                 break
         else:
             raise self._conflict()
-        self._read_back(change, loaded)  # 3
-        if self.version % CHECKPOINT_EVERY == 0:
+        for change in left.values():
+            self._read_back(change, loaded)  # 3
+        if left and self.version % CHECKPOINT_EVERY == 0:
             # The commit counts whether or not a checkpoint can be written; a later one will be.
             with suppress(UnavailableError):
                 self.checkpoint()
+        return frozenset(change.shard for change in changes) - left.keys()
 
     def reload(self) -> None:
         """Load the newest version of the table.
@@ -266,12 +303,19 @@ class LakeTable:
         with suppress(ShardlogError), self._errors("looking for a newer version"):
             if latest_version(self._delta) == self.version:
                 return
+        self._reload_newer()
+
+    def _reload_newer(self) -> None:
+        """Load the newest version, of which it is known that it is not loaded."""
+        with suppress(ShardlogError), self._errors("loading a newer version"):
+            if self._loaded.advance():
+                refuse_unusable(self._delta, self._target, self._stream)
+                return
         opened = type(self).open(self._target, self._stream, clock=self._clock)
         if opened is None:
             message = f"the table at {self._target.uri} is gone"
             raise ForeignDataError(message, stream=self._stream.name)
-        self._delta = opened._delta  # noqa: SLF001 - of this class
-        self._published, self._sizes = {}, None
+        self._loaded = opened._loaded  # noqa: SLF001 - of this class
 
     def checkpoint(self) -> None:
         """Write a checkpoint of the loaded version, from which the table is loaded faster."""
@@ -338,28 +382,45 @@ class LakeTable:
         with self._altering("setting how long versions are kept"):
             self._delta.alter.set_table_properties(dict(properties), commit_properties=ONCE)
 
-    def _commit(self, change: ShardChange, before: ShardFiles) -> None:
+    def _commit(self, changes: Collection[ShardChange], before: Mapping[int, ShardFiles]) -> None:
         """Commit as the version after the loaded one, and as no other."""
+        now_ms = self._clock.now_ns() // _NS_A_MS
+        notes = self._loaded.notes.then({of.shard: of.note(before[of.shard]) for of in changes})
         try:
             self._delta.create_write_transaction(
-                change.actions(before, self._clock.now_ns() // _NS_A_MS),
+                [action for of in changes for action in of.actions(before[of.shard], now_ms)],
                 "append",
                 self._delta.schema(),
                 partition_by=[SHARD],
                 commit_properties=CommitProperties(
-                    custom_metadata={SHARD: str(change.shard), "published": str(change.end)},
+                    custom_metadata=notes.metadata({of.shard: of.end for of in changes}),
                     max_commit_retries=0,
-                    app_transactions=[Transaction(self._stream.app_id(change.shard), change.end)],
+                    app_transactions=[txn for of in changes for txn in self._transactions(of)],
                 ),
                 post_commithook_properties=NOTHING_BEHIND,
             )
         except CommitFailedError as error:
             raise self._conflict() from error
 
+    def _transactions(self, change: ShardChange) -> list[Transaction]:
+        ends = [Transaction(self._stream.app_id(change.shard), change.end)]
+        if change.owner is None:
+            return ends
+        return [*ends, Transaction(self._stream.owner_app_id(change.shard), change.owner)]
+
+    def _note(self, shard: int) -> ShardNote:
+        """Return what the table says of a shard."""
+        with self._errors("reading up to where a shard is published, and by whom"):
+            return self._loaded.note(shard)
+
+    @property
+    def _delta(self) -> DeltaTable:
+        return self._loaded.delta
+
     def _shard_files(self, shard: int) -> ShardFiles:
         with self._errors("reading what the table is"):
             table_id = str(self._delta.metadata().id)
-        return ShardFiles(table_id, self.published(shard), self.files(shard))
+        return ShardFiles(table_id, self.published(shard), self.files(shard), self.owner(shard))
 
     def _read_back(self, change: ShardChange, loaded: int) -> None:
         """See that the newest version and the store have what was committed, or more."""

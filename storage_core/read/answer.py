@@ -92,6 +92,9 @@ class _RowsOfParts:
     def block(self, zone: Zone) -> Block:
         return self._blocks.block(zone)
 
+    def pieces(self, zone: Zone, some: AddressRange, *, back: bool) -> Iterator[tuple[Zone, Block]]:
+        return self._blocks.pieces(zone, some, back=back)
+
     def normal(self, wanted: RowFilter, runs: Sequence[AddressRange]) -> Iterator[pa.RecordBatch]:
         return self._rows.normal(wanted, runs)
 

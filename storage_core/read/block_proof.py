@@ -5,6 +5,7 @@ block may have the rows of several zones, each of which must agree with its own.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +13,23 @@ import numpy.typing as npt
 from storage_core.format.block import Block
 from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.record import State
-from storage_core.format.zone import Zone, decode_secondaries, encode_one_secondary
+from storage_core.format.zone import (
+    Zone,
+    decode_secondaries,
+    encode_one_secondary,
+    primary_spans,
+    state_counts,
+)
 from storage_core.read.columns import Positions
+
+_COUNTED: Final = ("rows", "late rows", "future-dated rows", "expired rows")
 
 
 def disagreement(zones: Sequence[Zone], block: Block) -> str | None:
     """Say how a zone differs from the block that has the rows of all these, or return None."""
+    if len(zones) == 1 and zones[0].is_wide:
+        proof = WideProof(zones[0])
+        return proof.difference_of(block) or proof.difference_of_all()
     counts = np.array([zone.count for zone in zones])
     if int(counts.sum()) != len(block):
         return "the zone's rows are not as many as the block's"
@@ -36,6 +48,43 @@ def disagreement(zones: Sequence[Zone], block: Block) -> str | None:
     if not is_framed or not (addresses[1:] > addresses[:-1]).all():
         return "the block's addresses differ from its header, or do not ascend"
     return None
+
+
+class WideProof:
+    """Compares the rows of a wide zone with it, piece by piece."""
+
+    def __init__(self, zone: Zone) -> None:
+        """Begin before the first piece."""
+        self._zone: Final = zone
+        self._counts = np.zeros(4, np.int64)
+
+    def difference_of(self, block: Block) -> str | None:
+        """Say what of a piece cannot be of the zone."""
+        zone, addresses = self._zone, block.addresses
+        least, most, out_of_order_min, out_of_order_max = primary_spans(
+            block.primaries, block.states
+        )
+        self._counts += (len(block), *state_counts(block.states))
+        if least <= most and not zone.primary_min <= least <= most <= zone.primary_max:
+            return "the zone's primaries differ from those of its parts"
+        if out_of_order_min <= out_of_order_max and not (
+            zone.out_of_order_min <= out_of_order_min and out_of_order_max <= zone.out_of_order_max
+        ):
+            return "the zone's primaries out of order differ from those of its parts"
+        if int(block.committed_times.max()) > zone.committed_at_ms:
+            return "the zone's time of storing differs from that of its parts"
+        if not (addresses[1:] > addresses[:-1]).all():
+            return "the addresses of its parts do not ascend"
+        return None
+
+    def difference_of_all(self) -> str | None:
+        """Say how the zone differs from all its pieces together."""
+        zone = self._zone
+        expected = (zone.count, zone.late, zone.ahead, zone.expired)
+        for name, most, count in zip(_COUNTED, expected, self._counts.tolist(), strict=True):
+            if most != count:
+                return f"the zone counts {most} {name}, its parts have {count}"
+        return None
 
 
 def _agree_on_primaries(zones: Sequence[Zone], block: Block, begins: Positions) -> bool:

@@ -1,6 +1,8 @@
 """Blocks of a snapshot: found by their zones, proven, decoded; or rebuilt from parts, if trimmed.
 
-Rebuilt blocks are compared with what zones say of them, since no checksum is of their bytes.
+Rebuilt blocks are compared with what zones say of them, since no checksum is of their bytes. Of a
+wide zone (format/zone.py) pieces are rebuilt, those alone that have wanted addresses. Each is
+compared with what the zone says of all rows; whether they are as many is known once all were read.
 
 Copying a block empties the processor's caches of the code that decodes it. So a scan reads and
 proves ever more neighbours one after the other, and then decodes them one after the other, or
@@ -11,19 +13,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final, NoReturn, Protocol
 
 from storage_core.engine.key_value import Item, StoreSnapshot
 from storage_core.errors import ClosedError, CorruptionError, ShardlogError
 from storage_core.format.block import Block, BlockPlace, decode_proven, prove_block
 from storage_core.format.joined_zone import spanning
-from storage_core.format.keys import FAMILY_LOG, log_key
+from storage_core.format.keys import FAMILY_LOG, INT64_MAX, log_key
 from storage_core.format.row_columns import COMMITTED
 from storage_core.format.shard_state import AddressRange
 from storage_core.format.small_blocks import decode_small_blocks
 from storage_core.format.zone import Zone
 from storage_core.platform.arrow import concat
-from storage_core.read.block_proof import disagreement
+from storage_core.read.block_proof import WideProof, disagreement
 from storage_core.read.columns import block_columns
 from storage_core.read.rows import in_order
 from storage_core.read.rows_as_block import BLOCK_COLUMNS, rows_as_block
@@ -32,6 +34,18 @@ _RUN_BLOCKS: Final = 8
 _RUN_BYTES: Final = 4 * 2**20
 _SMALL_BLOCKS: Final = 512
 _Run = list[tuple[Zone, bytes | None]]
+
+
+class RebuiltBlocks(Protocol):
+    """Blocks of a snapshot that were trimmed."""
+
+    def block(self, zone: Zone) -> Block:
+        """Return the block of a zone, rebuilt."""
+        ...
+
+    def pieces(self, zone: Zone, some: AddressRange, *, back: bool) -> Iterator[tuple[Zone, Block]]:
+        """Yield the rows of some addresses of a wide zone, in pieces, perhaps the last first."""
+        ...
 
 
 class BlockReads:
@@ -44,7 +58,8 @@ class BlockReads:
         store: StoreSnapshot,
         trimmed: int = 0,
         expired_end: int = 0,
-        rebuild: Callable[[Zone], Block] | None = None,
+        parts: Callable[[], RebuiltBlocks] | None = None,
+        gaps: Sequence[AddressRange] = (),
     ) -> None:
         """Read blocks of this place, those below `trimmed` by what rebuilds them."""
         self.unreadable: list[AddressRange] = []
@@ -55,14 +70,15 @@ class BlockReads:
         self._store = store
         self._trimmed = trimmed
         self._expired_end = expired_end
-        self._rebuild = rebuild
+        self._parts = parts
+        self._gaps = gaps
 
     def close(self) -> None:
         """Let go of what rebuilds blocks, which refers to the snapshot.
 
         In a cycle all of it would stay until the garbage collector runs.
         """
-        self._rebuild = _refuse_closed
+        self._parts = _refuse_closed
 
     def block(self, zone: Zone) -> Block:
         """Return a zone's block, proven.
@@ -78,17 +94,70 @@ class BlockReads:
             raise self._unreadable(zone, str(error)) from error
         return self._decoded(zone, self._proven(zone, item))
 
-    def blocks(self, zones: Iterator[Zone]) -> Iterator[tuple[Zone, Block]]:
+    def block_at(self, zone: Zone, address: int) -> tuple[Zone, Block]:
+        """Return a zone with its block, of a wide one the piece about an address or behind it.
+
+        Raises:
+            CorruptionError: As `block` does, or there is no row at the address or behind it.
+        """
+        for piece in self.pieces(zone, address):
+            return piece
+        raise self._error(zone, f"its parts have no row from address {address} on")
+
+    def pieces(
+        self, zone: Zone, start: int = 0, end: int = INT64_MAX, *, back: bool = False
+    ) -> Iterator[tuple[Zone, Block]]:
+        """Yield a zone with its block; of a wide one those with rows of some addresses, in pieces.
+
+        Each piece is a zone with a block of these addresses alone, by address.
+
+        Args:
+            zone: The zone.
+            start: First address wanted of a wide zone.
+            end: Exclusive end of them.
+            back: Whether the last piece comes first.
+
+        Raises:
+            CorruptionError: As `block` does; the pieces before it have been yielded.
+        """
+        if not zone.is_wide or zone.end > self._trimmed:
+            yield zone, self.block(zone)
+            return
+        wanted = AddressRange(max(start, zone.first), min(end, zone.end))
+        ranges = _without(wanted, self._gaps)
+        proof = WideProof(zone)
+        try:
+            for some in ranges[::-1] if back else ranges:
+                for piece, block in self._rebuilt.pieces(zone, some, back=back):
+                    _refuse(proof.difference_of(block))
+                    yield piece, block
+            if ranges == [AddressRange(zone.first, zone.end)]:
+                _refuse(proof.difference_of_all())
+        except CorruptionError as error:
+            raise self._gone_with_parts(zone, _common(wanted, error), error) from error
+
+    def ranges_of(self, zone: Zone) -> list[AddressRange]:
+        """Return the addresses of a zone; of a wide one those alone that were not given up."""
+        whole = AddressRange(zone.first, zone.end)
+        return _without(whole, self._gaps) if zone.is_wide else [whole]
+
+    def blocks(
+        self, zones: Iterator[Zone], start: int = 0, end: int = INT64_MAX
+    ) -> Iterator[tuple[Zone, Block]]:
         """Yield zones with their blocks, reading neighbours in one pass.
+
+        Wide zones come in pieces, as `pieces` yields them.
 
         Raises:
             CorruptionError: A block is missing or damaged; those before it have been yielded.
         """
         for run in self._runs(zones, _RUN_BLOCKS):
             while run:
-                yield self._next_of(run)
+                yield from self._next_of(run, start, end)
 
-    def blocks_or_joined(self, zones: Iterator[Zone]) -> Iterator[tuple[Zone, Block]]:
+    def blocks_or_joined(
+        self, zones: Iterator[Zone], start: int = 0, end: int = INT64_MAX
+    ) -> Iterator[tuple[Zone, Block]]:
         """Yield what `blocks` does, of small neighbours one zone and one block for all.
 
         The zone spans theirs, and has no ids. Below `expired_end` only blocks are joined between
@@ -103,7 +172,7 @@ class BlockReads:
                 joined = self._joined(run[-count:][::-1]) if count > 1 else None
                 if joined is None:
                     for _ in range(max(1, count)):
-                        yield self._next_of(run)
+                        yield from self._next_of(run, start, end)
                 else:
                     del run[-count:]
                     yield joined
@@ -137,10 +206,13 @@ class BlockReads:
         if failure is not None:
             raise failure
 
-    def _next_of(self, run: _Run) -> tuple[Zone, Block]:
+    def _next_of(self, run: _Run, start: int, end: int) -> Iterator[tuple[Zone, Block]]:
         # Taken out, so that a block handed on is not held until its run ends.
         zone, data = run.pop()
-        return zone, self._of_parts(zone) if data is None else self._decoded(zone, data)
+        if data is None:
+            yield from self.pieces(zone, start, end)
+        else:
+            yield zone, self._decoded(zone, data)
 
     def _joined(self, run: _Run) -> tuple[Zone, Block] | None:
         """Return small blocks as one; None where each is better read by itself."""
@@ -195,16 +267,26 @@ class BlockReads:
         return block
 
     def _of_parts(self, zone: Zone) -> Block:
-        assert self._rebuild is not None, "this snapshot was made without parts"
         try:
-            block = self._rebuild(zone)
-            _refuse_other(zone, block)
+            block = self._rebuilt.block(zone)
+            if difference := disagreement([zone], block):
+                _refuse(f"its parts make another block: {difference}")
         except CorruptionError as error:
-            name = "" if error.path is None else f"{error.path.name}: "
-            self.gone_with_parts.append(AddressRange(zone.first, zone.end))
-            reason = f"it was trimmed, {name}{error.message}"
-            raise self._error(zone, reason, error.path) from error
+            raise self._gone_with_parts(zone, AddressRange(zone.first, zone.end), error) from error
         return block
+
+    @property
+    def _rebuilt(self) -> RebuiltBlocks:
+        assert self._parts is not None, "this snapshot was made without parts"
+        return self._parts()
+
+    def _gone_with_parts(
+        self, zone: Zone, gone: AddressRange, error: CorruptionError
+    ) -> CorruptionError:
+        name = "" if error.path is None else f"{error.path.name}: "
+        self.gone_with_parts.append(gone)
+        reason = f"it was trimmed, {name}{error.message}"
+        return self._error(zone, reason, error.path, gone)
 
     def _with_place(self, zone: Zone, error: CorruptionError) -> str:
         """Say what is wrong with a block's bytes, and where they lie if in a segment."""
@@ -218,27 +300,47 @@ class BlockReads:
         self.unreadable.append(AddressRange(zone.first, zone.end))
         return self._error(zone, reason)
 
-    def _error(self, zone: Zone, reason: str, path: Path | None = None) -> CorruptionError:
+    def _error(
+        self, zone: Zone, reason: str, path: Path | None = None, some: AddressRange | None = None
+    ) -> CorruptionError:
+        some = AddressRange(zone.first, zone.end) if some is None else some
         return CorruptionError(
             f"a block cannot be read: {reason}",
             stream=self._stream,
             shard=self._place.shard,
             path=path,
-            start=zone.first,
-            end=zone.end,
+            start=some.start,
+            end=some.end,
         )
 
 
-def _refuse_closed(_: Zone) -> NoReturn:
+def _refuse_closed() -> NoReturn:
     message = "the store was closed while it was being read"
     raise ClosedError(message)
 
 
-def _refuse_other(zone: Zone, block: Block) -> None:
-    """Raise if parts make another block than the zone had."""
-    if difference := disagreement([zone], block):
-        message = f"its parts make another block: {difference}"
-        raise CorruptionError(message)
+def _refuse(difference: str | None) -> None:
+    if difference is not None:
+        raise CorruptionError(difference)
+
+
+def _without(wanted: AddressRange, gaps: Sequence[AddressRange]) -> list[AddressRange]:
+    """Return what of some addresses was not given up, as ranges that ascend."""
+    ranges, start = [], wanted.start
+    for gap in sorted(gaps):
+        if gap.overlaps(start, wanted.end):
+            ranges.append(AddressRange(start, max(start, gap.start)))
+            start = gap.end
+    ranges.append(AddressRange(start, wanted.end))
+    return [some for some in ranges if some.start < some.end]
+
+
+def _common(wanted: AddressRange, error: CorruptionError) -> AddressRange:
+    """Return the wanted addresses that a damaged part has, or all."""
+    if error.start is None or error.end is None:
+        return wanted
+    start, end = max(wanted.start, error.start), min(wanted.end, error.end)
+    return AddressRange(start, end) if start < end else wanted
 
 
 def _fill(

@@ -1,5 +1,6 @@
 """Rows as a block: those that parts have of a trimmed one, or those of several neighbours."""
 
+from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from storage_core.format.block import (
     block_schema,
 )
 from storage_core.format.row_columns import COMMITTED, SCHEMA
-from storage_core.format.zone import Zone
+from storage_core.format.zone import Zone, state_counts
 from storage_core.platform.arrow import Array
 
 _MAY_BE_NULL: Final = {**MASK_ENVELOPE, SCHEMA: MASK_SCHEMA}
@@ -48,6 +49,17 @@ def rows_as_block(zone: Zone, rows: pa.RecordBatch) -> Block:
     arrays = [rows.column(name) for name in schema.names]
     batch = _untyped.RecordBatch.from_arrays(arrays, schema=schema)
     return Block(zone.first, zone.last, committed_at_ms, mask, batch)
+
+
+def rows_as_piece(zone: Zone, rows: pa.RecordBatch) -> tuple[Zone, Block]:
+    """Return some rows of a wide zone, by address, as a zone of their own with its block."""
+    addresses = rows.column("address").to_numpy()
+    first, last = int(addresses[0]), int(addresses[-1])
+    piece = replace(zone, first=first, last=last, count=rows.num_rows)
+    block = rows_as_block(piece, rows)
+    piece.late, piece.ahead, piece.expired = state_counts(block.states)
+    piece.committed_at_ms = block.committed_at_ms
+    return piece, block
 
 
 def _committed_at_ms(zone: Zone, times: Array) -> tuple[int, bool]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from storage_core.catalog.stream_meta import StreamMeta
 from storage_core.engine.key_value import Item, StoreSnapshot
 from storage_core.errors import CorruptionError, LostRangeError
-from storage_core.format.block import Block, BlockPlace
+from storage_core.format.block import BlockPlace
 from storage_core.format.keys import (
     FAMILY_DEFAULT,
     FAMILY_LOG,
@@ -36,7 +36,7 @@ from storage_core.format.window import Window, decode_window
 from storage_core.format.zone import Zone, ZoneChunk, decode_zones
 from storage_core.ids.heads.grouping import Int32s
 from storage_core.ids.heads.table import Heads
-from storage_core.read.block_reads import BlockReads
+from storage_core.read.block_reads import BlockReads, RebuiltBlocks
 from storage_core.read.row_filter import RowFilter
 
 _ZONES_FIRST: Final = 8
@@ -46,12 +46,8 @@ _ZONES_BYTES: Final = 2**20
 ZoneMask = npt.NDArray[np.bool_]
 
 
-class TrimmedRows(Protocol):
+class TrimmedRows(RebuiltBlocks, Protocol):
     """The rows of a snapshot's blocks that were trimmed."""
-
-    def block(self, zone: Zone) -> Block:
-        """Return the block of a zone, rebuilt."""
-        ...
 
     def normal(self, wanted: RowFilter, runs: Sequence[AddressRange]) -> Iterator[pa.RecordBatch]:
         """Yield the wanted rows of addresses that were neither late nor future-dated, unsorted."""
@@ -93,9 +89,14 @@ class ShardSnapshot:
         self.state = state
         self.committed = committed
         blocks = self._blocks = BlockReads(
-            meta.name, place, store, state.trimmed, state.expired_end, self._rebuild
+            meta.name, place, store, state.trimmed, state.expired_end, self._parts, state.gaps
         )
         self.block, self.blocks = blocks.block, blocks.blocks
+        self.block_at, self.pieces, self.ranges_of = (
+            blocks.block_at,
+            blocks.pieces,
+            blocks.ranges_of,
+        )
         self.blocks_or_joined, self.block_of_several = blocks.blocks_or_joined, blocks.several
         self.unreadable, self.gone_with_parts = blocks.unreadable, blocks.gone_with_parts
         self._trimmed_rows_of = trimmed_rows_of
@@ -160,11 +161,14 @@ class ShardSnapshot:
         """Return when the first row at or above an address was committed; None without one.
 
         Raises:
-            CorruptionError: The chain of zones is broken.
+            CorruptionError: The chain of zones is broken, or rows of a wide zone cannot be read.
         """
         start = max(start, self.state.start)
         first = next(self.zones(start, self.committed), None) if start < self.committed else None
-        return None if first is None else first.committed_at_ms
+        if first is None or not first.is_wide:
+            return None if first is None else first.committed_at_ms
+        _, block = self.block_at(first, start)
+        return int(block.committed_times[0])
 
     def zones_back(self, start: int, end: int) -> Iterator[Zone]:
         """Yield the zones with addresses in the range, the last first, none missing.
@@ -257,8 +261,8 @@ class ShardSnapshot:
             self._trimmed = self._trimmed_rows_of(self)
         return self._trimmed
 
-    def _rebuild(self, zone: Zone) -> Block:
-        return self.trimmed.block(zone)
+    def _parts(self) -> TrimmedRows:
+        return self.trimmed
 
     def windows(self, first: int, last: int) -> Iterator[tuple[int, Window]]:
         """Yield the windows in the closed range of window numbers that have a summary."""

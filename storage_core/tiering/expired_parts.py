@@ -18,8 +18,9 @@ def remove_expired_parts(shard: Shard) -> list[PartEntry]:
 
     1. Look, where the generation, the floor's window or the parts are others than at the last
        look: a part whose addresses lie below the log's start, or whose last window lies below the
-       floor's, has no visible row. But where blocks of its addresses stay, a replay shows them
-       whole, and a part has what trimmed ones had and others will need to be trimmed.
+       floor's, has no visible row; but below the start there may be some that came ahead of the
+       clock. And where blocks of its addresses stay, a replay shows them whole, and a part has
+       what trimmed ones had and others will need to be trimmed.
     2. Publish: their entries go in one WriteBatch; sync; write the marker anew, so that readers in
        other processes look again. Other programs see the files no more.
     3. Free: the files are unlinked once no view is open that may read them. What a crash leaves of
@@ -54,9 +55,11 @@ def _remove(shard: Shard) -> list[PartEntry]:
 
 def _has_expired(part: PartEntry, view: ShardSnapshot) -> bool:
     scheme, state = view.scheme, view.state
+    is_live = scheme.of(part.primary_max) >= scheme.of(state.floor)
     if part.last < state.start:
-        return True
-    if scheme.of(part.primary_max) >= scheme.of(state.floor):
+        # Rows ahead of the clock outlive their blocks, and all that came beside them.
+        return part.last < state.cut or not (part.is_out_of_order and is_live)
+    if is_live:
         return False
     return next(view.zones(part.first, part.last + 1), None) is None
 

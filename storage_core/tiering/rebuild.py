@@ -1,5 +1,6 @@
 """Rebuilding: builds a part whose file is damaged or gone again, of the rows in the log."""
 
+from collections import deque
 from contextlib import suppress
 from functools import partial
 
@@ -83,7 +84,7 @@ def _note_trimmed(shard: Shard, part: PartEntry) -> None:
         end = min(part.last + 1, view.state.trimmed)
         for zone in view.zones(max(part.first, view.state.start), end):
             with suppress(CorruptionError):
-                view.block(zone)
+                deque(view.pieces(zone, part.first, part.last + 1), maxlen=0)
     finally:
         view.close()
     shard.note_lost(view.gone_with_parts, with_parts=True)

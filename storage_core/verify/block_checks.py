@@ -126,7 +126,7 @@ class CopyCheck:
         zone = next(self._view.zones(address, address + 1), None)
         if zone is None:
             return False
-        block = self._view.block(zone)
+        _, block = self._view.block_at(zone, address)
         states = block.states
         row = int(np.searchsorted(block.addresses, address))
         is_row = row < len(block) and int(block.addresses[row]) == address and states is not None

@@ -75,8 +75,10 @@ def _check_rows(
             continue
         with suppress(CorruptionError):
             # The pass over the blocks reports those that cannot be read.
-            block = view.block(zone)
-            is_right = _is_right(block, secondaries[part], primaries[part], addresses[part])
+            is_right = np.zeros(len(part), np.bool_)
+            begin, end = int(addresses[part[0]]), int(addresses[part[-1]]) + 1
+            for _, block in view.pieces(zone, begin, end):
+                is_right |= _is_right(block, secondaries[part], primaries[part], addresses[part])
             for wrong in part[~is_right].tolist():
                 _add(findings, keys[wrong], "differs from the row that it names")
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from storage_core.errors import InvalidRequestError
 from storage_core.format.keys import ADDRESS_MAX
+from storage_core.format.zone import Zone
 from storage_core.read.snapshot import ShardSnapshot
 from storage_core.write.entry import Entry
 
@@ -90,7 +91,7 @@ def _count_stored(view: ShardSnapshot, addresses: npt.NDArray[np.int64], tail: i
         if zone.is_dense or zone.is_expired:
             is_known |= is_spanned
         elif is_spanned.any():
-            is_known |= np.isin(old, view.block(zone).addresses)
+            is_known |= _are_rows_of(view, zone, old)
     if not is_known.all():
         dead = [address for address, _ in view.dead_letters(start, end)]
         is_known |= np.isin(old, dead)
@@ -99,6 +100,16 @@ def _count_stored(view: ShardSnapshot, addresses: npt.NDArray[np.int64], tail: i
         message = f"address {unstored} lies below the tail {tail}, but nothing was stored there"
         raise InvalidRequestError(message, stream=view.stream, shard=view.shard)
     return count
+
+
+def _are_rows_of(
+    view: ShardSnapshot, zone: Zone, addresses: npt.NDArray[np.int64]
+) -> npt.NDArray[np.bool_]:
+    """Tell which of ascending addresses are of rows that a zone counts."""
+    are_rows = np.zeros(len(addresses), np.bool_)
+    for _, block in view.pieces(zone, int(addresses[0]), int(addresses[-1]) + 1):
+        are_rows |= np.isin(addresses, block.addresses)
+    return are_rows
 
 
 def _count_dead_stored(view: ShardSnapshot, addresses: Sequence[int], tail: int) -> int:

@@ -147,13 +147,19 @@ def _address_in(view: ShardSnapshot, first: int, rows: int) -> int:
     zone = view.zone_at(first)
     if zone.is_dense:
         return first + rows
-    addresses = view.block(zone).addresses
-    # Where blocks were trimmed since, one zone may stand for some before it too.
-    return int(addresses[addresses.searchsorted(first) + rows])
+    for _, block in view.pieces(zone, first):
+        # Where blocks were trimmed since, one zone may stand for some before it too.
+        addresses = block.addresses[block.addresses.searchsorted(first) :]
+        if rows < len(addresses):
+            return int(addresses[rows])
+        rows -= len(addresses)
+    return zone.end
 
 
 def _rows_below(view: ShardSnapshot, first: int, cut: int) -> int:
     """Return how many rows of a block lie below an address."""
-    begin, end = view.block(view.zone_at(first)).addresses.searchsorted([first, cut]).tolist()
-    rows: int = end - begin
+    rows = 0
+    for _, block in view.pieces(view.zone_at(first), first, cut):
+        begin, end = block.addresses.searchsorted([first, cut]).tolist()
+        rows += end - begin
     return rows

@@ -9,6 +9,7 @@ copy.addresses(3)                       what `tail` shows, by address
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,14 @@ class TopicCopy:
     def __init__(self, root: Path, environment: Environment | None = None, **options: Any) -> None:
         self.root = root
         self.environment = environment
+        # A dictionary is in both.
+        key_mode = options.get("key_mode", TOPIC.key_mode)
         self.stream = Stream.create(
-            root, NAME, StreamOptions(**options), origin=TOPIC, environment=environment
+            root,
+            NAME,
+            StreamOptions(**options),
+            origin=replace(TOPIC, key_mode=key_mode),
+            environment=environment,
         )
 
     def add(self, starts: Mapping[int, int]) -> None:

@@ -24,6 +24,7 @@ WORDS = (
     "tests/log/batches.py",
     "tests/log/workbench.py",
     "tests/log/parts/parts_lab.py",
+    "tests/log/parts/wide_zones.py",
     "tests/log/export/forging.py",
 )
 

@@ -7,6 +7,7 @@ whose oldest row has waited for longest goes first.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +23,13 @@ from connectors.ingest.status.worker_state import LakeCounts, LakeState
 from connectors.kafka import Partition
 from connectors.settings.lake_settings import LakeSettings
 from storage_core import Clock, ClosedError, ShardlogError, Stream
-from storage_core.lake import LakePublisher, PublishOrder, ShardPublished, lake_target
+from storage_core.lake import (
+    LakeOwnerError,
+    LakePublisher,
+    PublishOrder,
+    ShardPublished,
+    lake_target,
+)
 
 # Rows that wait for so many times as long as they may are more urgent than what Kafka holds.
 _URGENT_LAGS: Final = 5
@@ -78,6 +85,7 @@ class LakeTimer:
         # When each shard was published last, by a clock that runs on.
         self._done_s: dict[Partition, float] = {}
         self._now_s = 0.0
+        self._refused: set[Partition] = set()
 
     def tick(self, writers: Mapping[Partition, PartitionWriter], now_s: float) -> None:
         """Log what was published, and start a pass if one is due."""
@@ -128,7 +136,7 @@ class LakeTimer:
     def states_of(self, writers: Mapping[Partition, PartitionWriter]) -> tuple[LakeState, ...]:
         """Return how far the open shards of partitions are published, of those with a lake."""
         return tuple(
-            state
+            replace(state, has_other_owner=state.shard in self._refused)
             for partition, stream in lake_streams(writers).items()
             for state in self._unpublished.states(partition.topic, stream)
         )
@@ -136,10 +144,14 @@ class LakeTimer:
     def counts_of(self, writers: Mapping[Partition, PartitionWriter]) -> dict[str, LakeCounts]:
         """Return what was published of the streams that have a lake, and of those that were."""
         counts = self._counts
-        topics = {*lake_topics(writers), *counts.lake_rows, *counts.lake_failures}
+        of_before = (counts.lake_rows, counts.lake_failures, counts.lake_takeovers)
+        topics = lake_topics(writers).union(*of_before)
         return {
             topic: LakeCounts(
-                counts.lake_rows[topic], counts.lake_bytes[topic], counts.lake_failures[topic]
+                counts.lake_rows[topic],
+                counts.lake_bytes[topic],
+                counts.lake_failures[topic],
+                counts.lake_takeovers[topic],
             )
             for topic in sorted(topics)
         }
@@ -181,14 +193,23 @@ class LakeTimer:
         topic = partition.topic
         if isinstance(outcome, ShardlogError | OSError):
             self._counts.lake_failures[topic] += 1
+            if isinstance(outcome, LakeOwnerError) and outcome.shard is not None:
+                self._refused.add(Partition(topic, outcome.shard))
             # That of a table or a store is the same for all of its shards.
             concerned = partition if is_of_shard(outcome) else Partition(topic, WHOLE_TOPIC)
             self._failures.note(concerned, str(outcome), self._now_s)
             return
         for number, done in outcome.items():
+            self._refused.discard(Partition(topic, number))
             self._unpublished.published(Partition(topic, number), done.end)
             self._counts.lake_rows[topic] += done.rows
             self._counts.lake_bytes[topic] += done.bytes
+            if done.parts_lost:
+                reason = (
+                    f"the table lacks {done.parts_lost} parts that were published; "
+                    "`shardlog lake publish --repair` brings them back"
+                )
+                self._failures.note(Partition(topic, number), reason, self._now_s)
             if not done.is_whole:
                 self.hasten()
             if done.commits:

@@ -26,12 +26,14 @@ class LakeState:
         published: The address below which the table has its rows; None where nobody has said it.
         unpublished: How many committed addresses are not published.
         age_s: How long ago the first of them was committed.
+        has_other_owner: Whether another log publishes it, so that this one may not.
     """
 
     shard: Partition
     published: int | None
     unpublished: int
     age_s: float
+    has_other_owner: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +44,13 @@ class LakeCounts:
         rows: How many rows.
         bytes: How many bytes the files have.
         failures: How often it failed.
+        takeovers: How many shards began from its lake.
     """
 
     rows: int
     bytes: int
     failures: int
+    takeovers: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@
 3. Compare: each file's name, size and count of rows with its part; parts that have no file.
 4. Read back, if wanted: each file whole. Its bytes have the digest that its name tells; its rows
    are, by address, the visible ones of the parts, each once.
+5. Of a stream that copies a topic: its heads runs cover what is published; read whole, if wanted.
 
 What parts have that were merged, or are gone, since the last publish is no problem: the next one
 brings the table along, and `pending` counts it. Nothing is changed, here or in the lake.
@@ -22,16 +23,22 @@ from storage_core.format.part_entry import PartEntry, ShardParts
 from storage_core.format.shard_state import AddressRange
 from storage_core.lake.image_names import ImageName, image_of_path
 from storage_core.lake.maintenance.addresses import visible_addresses
+from storage_core.lake.maintenance.heads import heads_problems
 from storage_core.lake.maintenance.names import (
     LakeFile,
     file_problems,
     missing_part,
-    parts_without_files,
 )
 from storage_core.lake.maintenance.report import LakeCheck, LakeProblem
 from storage_core.lake.maintenance.rows import RowCheck
 from storage_core.lake.publish import target_of
-from storage_core.lake.publishing.mirror import ShardListing, StepLimits, base_of, next_step
+from storage_core.lake.publishing.mirror import (
+    ShardListing,
+    StepLimits,
+    base_of,
+    next_step,
+    parts_without_files,
+)
 from storage_core.lake.publishing.publication import follower_of, stream_of
 from storage_core.lake.status import shard_status
 from storage_core.lake.table import LakeTable
@@ -175,6 +182,10 @@ def _compared_once(
             compared.unchecked.append(outcome)
         else:
             compared.problems.append(outcome)
+    if reader.origin is not None:
+        scratch = None if rows is None else rows.scratch
+        of_heads = AddressRange(born, max(born, begin))
+        compared.problems += heads_problems(table, shard, of_heads, scratch)
     return compared
 
 

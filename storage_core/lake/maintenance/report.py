@@ -4,8 +4,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 # What is wrong: a file that the store lacks or has otherwise, one whose name says nothing or what
-# is not so, rows that the table lacks, has twice, or that no part has.
-LakeFault = Literal["gone", "size", "name", "digest", "rows", "missing", "twice", "unknown"]
+# is not so, rows that the table lacks, has twice, or that no part has; a heads run that is missing
+# or damaged.
+LakeFault = Literal[
+    "gone", "size", "name", "digest", "rows", "missing", "twice", "unknown", "heads"
+]
 
 
 @dataclass(frozen=True, slots=True)

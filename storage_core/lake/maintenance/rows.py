@@ -47,6 +47,7 @@ class RowCheck:
             on_rows: Called again and again with how many rows were read so far.
         """
         self._table = table
+        self.scratch = scratch
         self._file = scratch / _DOWNLOADED
         self._on_rows = on_rows
         self.rows = 0

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from storage_core.lake.publishing.ownership import Owner
+
 
 @dataclass(frozen=True, slots=True)
 class ShardPublished:
@@ -17,9 +19,11 @@ class ShardPublished:
         files_added: How many files the table has got, those in the place of others among them.
         files_removed: How many files the table does not name any more.
         bytes: How many bytes the added files have.
-        commits: How many versions of the table the call has made.
+        commits: In how many versions of the table that was done.
         is_whole: Whether nothing was left to do; else the call ended at its limit.
         files_gone: How many files of parts went from this machine, since the table has them.
+        files_repaired: How many files were uploaded again that the table or the store had lost.
+        parts_lost: How many parts the table lacks that it had once, as a bounded call tells.
     """
 
     shard: int
@@ -33,6 +37,8 @@ class ShardPublished:
     commits: int = 0
     is_whole: bool = True
     files_gone: int = 0
+    files_repaired: int = 0
+    parts_lost: int = 0
 
     def then(self, other: "ShardPublished") -> "ShardPublished":
         """Return what this and a later step of the same shard did together."""
@@ -48,6 +54,8 @@ class ShardPublished:
             self.commits + other.commits,
             other.is_whole,
             self.files_gone + other.files_gone,
+            self.files_repaired + other.files_repaired,
+            other.parts_lost,
         )
 
 
@@ -58,10 +66,12 @@ class PublishReport:
     Attributes:
         uri: Where the table is.
         shards: What was done in each shard.
+        commits: How many versions of the table the call has made, each of one or several shards.
     """
 
     uri: str
     shards: Mapping[int, ShardPublished]
+    commits: int
 
     @property
     def rows(self) -> int:
@@ -83,11 +93,6 @@ class PublishReport:
         """How many bytes the added files have."""
         return sum(shard.bytes for shard in self.shards.values())
 
-    @property
-    def commits(self) -> int:
-        """How many versions of the table the call has made."""
-        return sum(shard.commits for shard in self.shards.values())
-
 
 @dataclass(frozen=True, slots=True)
 class ShardLakeStatus:
@@ -99,6 +104,7 @@ class ShardLakeStatus:
         committed: The exclusive end of its rows.
         unpublished: How many committed addresses are not published.
         unpublished_age_ms: How long ago the oldest of these was committed; 0 where there is none.
+        owner: Which log publishes it, seen from this one; None where none was named.
     """
 
     published: int | None
@@ -106,6 +112,7 @@ class ShardLakeStatus:
     committed: int
     unpublished: int
     unpublished_age_ms: int
+    owner: Owner | None = None
 
 
 @dataclass(frozen=True, slots=True)

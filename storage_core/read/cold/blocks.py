@@ -12,6 +12,8 @@ rows of the log, a window, and held, until others are asked for. It takes, at mo
 
 A single row group that takes more, or rows that are unlike most of their part, take what they
 take.
+
+A wide zone (format/zone.py) has too many rows for one block: it is made window by window.
 """
 
 from collections import OrderedDict
@@ -34,7 +36,7 @@ from storage_core.read.cold.slices import SLICE_BYTES, ColdSlice, ColdSlices
 from storage_core.read.columns import no_rows
 from storage_core.read.row_filter import Int64s
 from storage_core.read.rows import in_order
-from storage_core.read.rows_as_block import BLOCK_COLUMNS, rows_as_block
+from storage_core.read.rows_as_block import BLOCK_COLUMNS, rows_as_block, rows_as_piece
 from storage_core.read.snapshot import ShardSnapshot
 
 # What the rows of a window are meant to take, and how many they are at most.
@@ -93,20 +95,77 @@ class ColdBlocks:
             CorruptionError: A part is damaged or gone, or they do not have each row of the block.
             UnavailableError: The system does not let one be read now.
         """
-        if zone.is_joined and COMMITTED not in self._columns:
-            # Most shards have no such zone, and need not read when each row was committed.
-            self._begin((*BLOCK_COLUMNS, COMMITTED))
+        self._begin_with(zone)
         try:
             batches = list(self.between(zone.first, zone.end))
         except (CorruptionError, UnavailableError):
             # It need not be a part that has rows of this block.
-            own = self._slices.of(zone.first, zone.end)
-            batches = [self._rows.of_slice(own, self._columns)]
+            batches = [self._alone(AddressRange(zone.first, zone.end))]
         count = sum(rows.num_rows for rows in batches)
         if count != zone.count:
             message = f"the block has {zone.count} rows, its parts have {count}"
             raise CorruptionError(message)
         return rows_as_block(zone, concat(batches) if len(batches) > 1 else batches[0])
+
+    def pieces(self, zone: Zone, some: AddressRange, *, back: bool) -> Iterator[tuple[Zone, Block]]:
+        """Yield the rows of some addresses of a wide zone, each window a zone and its block.
+
+        Args:
+            zone: The zone.
+            some: Addresses that it spans.
+            back: Whether the last window comes first.
+
+        Raises:
+            CorruptionError: As `block` does; with the addresses of a part that is damaged.
+        """
+        self._begin_with(zone)
+        for rows in self._windows_back(zone, some) if back else self._windows_of(zone, some):
+            if rows.num_rows:
+                yield rows_as_piece(zone, rows)
+
+    def _begin_with(self, zone: Zone) -> None:
+        if zone.is_joined and COMMITTED not in self._columns:
+            # Most shards have no such zone, and need not read when each row was committed.
+            self._begin((*BLOCK_COLUMNS, COMMITTED))
+
+    def _windows_of(self, zone: Zone, some: AddressRange) -> Iterator[pa.RecordBatch]:
+        address = some.start
+        while address < some.end:
+            try:
+                window = self._window_at(address, some.end)
+            except (CorruptionError, UnavailableError):
+                window = AddressRange(address, address + _fewer(zone))
+                yield self._alone(AddressRange(address, min(window.end, some.end)))
+            else:
+                if window is None:
+                    return
+                yield self._rows_in(window, AddressRange(address, some.end))
+            address = window.end
+
+    def _windows_back(self, zone: Zone, some: AddressRange) -> Iterator[pa.RecordBatch]:
+        end = some.end
+        while end > some.start:
+            try:
+                window = self._window_at(end - 1, end)
+            except (CorruptionError, UnavailableError):
+                window = AddressRange(max(some.start, end - _fewer(zone)), end)
+                yield self._alone(window)
+            else:
+                if window is None:
+                    # No part has the address below; others may end before it.
+                    end = self._slices.end_before(some.start, end)
+                    continue
+                yield self._rows_in(window, AddressRange(some.start, end))
+            end = window.start
+
+    def _alone(self, some: AddressRange) -> pa.RecordBatch:
+        """Return rows by the parts alone that have some, where another one cannot be read."""
+        return self._rows.of_slice(self._slices.of(some.start, some.end), self._columns)
+
+    def _rows_in(self, window: AddressRange, some: AddressRange) -> pa.RecordBatch:
+        rows = self._windows[window]
+        first, behind = _places(rows.column("address").to_numpy(), some)
+        return rows.slice(first, behind - first)
 
     def between(self, start: int, end: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of addresses from one to before another, by address.
@@ -115,11 +174,9 @@ class ColdBlocks:
         """
         address = start
         while address < end and (window := self._window_at(address, end)) is not None:
-            rows = self._windows[window]
-            addresses = rows.column("address").to_numpy()
-            first, behind = _places(addresses, AddressRange(address, min(window.end, end)))
-            if behind > first:
-                yield rows.slice(first, behind - first)
+            rows = self._rows_in(window, AddressRange(address, end))
+            if rows.num_rows:
+                yield rows
             address = window.end
 
     def _window_at(self, address: int, end: int) -> AddressRange | None:
@@ -173,6 +230,11 @@ class ColdBlocks:
             if behind > first:
                 batches.append(self._rows.as_log_rows(part, first, behind, self._columns))
         return in_order(batches, ("address",), self._columns) if batches else no_rows(self._columns)
+
+
+def _fewer(zone: Zone) -> int:
+    """Return of how many addresses a wide zone has the rows of a window, about."""
+    return _WINDOW_ROWS * max(1, (zone.end - zone.first) // zone.count)
 
 
 def _about(ranges: Iterable[AddressRange], address: int) -> AddressRange | None:

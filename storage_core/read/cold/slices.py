@@ -78,6 +78,11 @@ class ColdSlices:
             end, parts = more, [*parts, *new]
         return self._cut(AddressRange(start, end), parts, max(address, start))
 
+    def end_before(self, start: int, end: int) -> int:
+        """Return the end of the last part below an address that has one from `start` on."""
+        below = [part.last + 1 for part in self._index.overlapping(start, end)]
+        return min(end, max(below, default=start))
+
     def of(self, start: int, end: int) -> ColdSlice:
         """Return the slice of these very addresses, with no parts but those that can have some."""
         return ColdSlice(AddressRange(start, end), tuple(self._index.overlapping(start, end)))

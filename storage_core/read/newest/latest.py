@@ -91,13 +91,26 @@ def _rows_at(
             yield rows
             answered.append(addresses)
         places = places.where(~np.isin(places.address, np.concatenate(answered)))
-    for zone, block in snapshot.blocks_or_joined(_zones_of(snapshot, places.address)):
+    for zone, block in _blocks_at(snapshot, places.address):
         first, end = places.address.searchsorted([zone.first, zone.end]).tolist()
         chosen = _positions(block, places.where(slice(first, end)))
         if wanted.versions is not None:
             chosen = chosen[wanted.has_version(block)[chosen]]
         if len(chosen):
             yield block_columns(block, snapshot.shard, wanted.columns, chosen)
+
+
+def _blocks_at(snapshot: ShardSnapshot, addresses: Int64s) -> Iterator[tuple[Zone, Block]]:
+    """Yield zones with the blocks, or pieces of wide zones, that span ascending addresses."""
+    position = 0
+    while position < len(addresses) and addresses[position] < snapshot.state.trimmed:
+        zone = snapshot.zone_at(int(addresses[position]))
+        if not zone.is_wide:
+            break
+        piece, block = snapshot.block_at(zone, int(addresses[position]))
+        yield piece, block
+        position = int(addresses.searchsorted(piece.end))
+    yield from snapshot.blocks_or_joined(_zones_of(snapshot, addresses[position:]))
 
 
 def _zones_of(snapshot: ShardSnapshot, addresses: Int64s) -> Iterator[Zone]:

@@ -65,7 +65,7 @@ class _Search:
         for address in np.unique(places.address[~gone]).tolist():
             if wanted.address_start <= address < wanted.address_end:
                 zone = self._snapshot.zone_at(address)
-                self._take(zone, self._snapshot.block(zone), self._ids)
+                self._take(*self._snapshot.block_at(zone, address), self._ids)
 
     def close_ids_of_late_rows(self) -> None:
         """Be done with the ids of which a few have at most late rows where it is asked for."""
@@ -92,9 +92,12 @@ class _Search:
             may_hold = zone.may_hold_normal(wanted.start, wanted.end)
             may_hold = may_hold or zone.may_hold_out_of_order(wanted.start, wanted.end)
             if may_hold and zone.may_hold_ids(self._open_ids):
-                block = self._snapshot.block(zone)
-                self._take(zone, block, self._open_ids)
-                self._close_ids(block)
+                pieces = self._snapshot.pieces(zone, begin, wanted.address_end, back=True)
+                for piece, block in pieces:
+                    self._take(piece, block, self._open_ids)
+                    self._close_ids(block)
+                    if not len(self._open_ids):
+                        return
 
     def _take(self, zone: Zone, block: Block, ids: Int32s) -> None:
         """Take a block's wanted rows of sorted ids where they are better."""

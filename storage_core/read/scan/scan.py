@@ -79,7 +79,7 @@ def _scan_blocks(
         zones = _none_expired(snapshot, zones, wanted.expired_until)
     if wanted.ids is not None:
         zones = filter(wanted.wants_ids_of, zones)
-    for zone, block in snapshot.blocks_or_joined(zones):
+    for zone, block in snapshot.blocks_or_joined(zones, begin, end):
         states = block.states if zone.expired and not is_replay else None
         unexpired = None if states is None else states != State.EXPIRED
         chosen = wanted.choose(zone, block, states=unexpired)
@@ -180,7 +180,7 @@ def scan_slices(
         fields = ZoneFields(
             _normal_zones(snapshot, replace(wanted, start=first, end=last), windows)
         )
-        for upto in fields.cuts(last, _SLICE_ZONES):
+        for upto in fields.cuts(first, last, _SLICE_ZONES):
             part = replace(wanted, start=first, end=upto)
             if batches := _rows_of(snapshot, part, fields.zones(first, upto)):
                 yield upto, batches
@@ -264,12 +264,14 @@ def _normal_rows(
     snapshot: ShardSnapshot, wanted: RowFilter, zones: Iterator[Zone], *, is_once: bool = False
 ) -> Iterator[pa.RecordBatch]:
     is_of_few = wanted.keys is not None if snapshot.meta.has_keys else wanted.ids is not None
-    if snapshot.state.trimmed and (is_of_few or is_once):
+    if snapshot.state.trimmed:
         # Parts are sorted by id or key: of few they read some groups of rows, and no block whole.
         # Of all, rows of any time lie all over them, so whoever comes back for the next time has
-        # blocks made of them, and whoever does not spares the making.
-        runs, zones = _trimmed_runs(zones, snapshot.state.trimmed)
-        yield from snapshot.trimmed.normal(wanted, runs)
+        # blocks made of them, and whoever does not spares the making. Of a wide zone that would be
+        # all of its blocks for each time.
+        runs, zones = _trimmed_runs(snapshot, zones, are_all=is_of_few or is_once)
+        if runs:
+            yield from snapshot.trimmed.normal(wanted, runs)
     for zone, block in snapshot.blocks_or_joined(zones):
         states = block.states
         chosen = wanted.choose(zone, block, states=None if states is None else states == 0)
@@ -277,16 +279,22 @@ def _normal_rows(
             yield block_columns(block, snapshot.shard, wanted.columns, chosen)
 
 
-def _trimmed_runs(zones: Iterator[Zone], end: int) -> tuple[list[AddressRange], Iterator[Zone]]:
-    """Return the addresses of the first zones, which were trimmed, and the others."""
+def _trimmed_runs(
+    snapshot: ShardSnapshot, zones: Iterator[Zone], *, are_all: bool
+) -> tuple[list[AddressRange], Iterator[Zone]]:
+    """Return the addresses of the first zones, which were trimmed, and the others.
+
+    If not all of those, then the wide ones, of which no scan has blocks made again and again.
+    """
     runs: list[AddressRange] = []
     for zone in zones:
-        if zone.end > end:
+        if zone.end > snapshot.state.trimmed or not (are_all or zone.is_wide):
             return runs, chain((zone,), zones)
-        begin = zone.first
-        if runs and runs[-1].end == zone.previous_end:
-            begin = runs.pop().start
-        runs.append(AddressRange(begin, zone.end))
+        for some in snapshot.ranges_of(zone):
+            begin = some.start
+            if runs and begin == zone.first and runs[-1].end == zone.previous_end:
+                begin = runs.pop().start
+            runs.append(AddressRange(begin, some.end))
     return runs, iter(())
 
 

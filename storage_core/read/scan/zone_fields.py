@@ -4,12 +4,13 @@ Once a zone was chosen, its fields are all that reading its block needs.
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from storage_core.format.zone import (
+    IDS_LEFT_OUT,
     SMALL_BYTES,
     SMALL_ROWS,
     Zone,
@@ -20,6 +21,10 @@ from storage_core.format.zone import (
 
 # So many of the smallest blocks count as one.
 _SHARE_MIN: Final = 1 / 64
+# What a wide zone has counts as one block for so many rows, or bytes.
+UNIT_ROWS: Final = 2**14
+_UNIT_BYTES: Final = 2 * 2**20
+_BOUNDS: Final = ("primary_min", "primary_max")
 
 
 class ZoneFields:
@@ -27,16 +32,33 @@ class ZoneFields:
 
     def __init__(self, zones: Iterator[Zone]) -> None:
         """Keep the fields of these zones."""
-        self._bytes = b"".join(map(encode_zone_fields, zones))
+        fields: list[bytes] = []
+        self._wide: dict[int, int] = {}
+        for position, zone in enumerate(zones):
+            fields.append(encode_zone_fields(zone))
+            if zone.is_wide:
+                units = max(zone.count / UNIT_ROWS, zone.block_bytes / _UNIT_BYTES)
+                self._wide[position] = int(units) + 1
+        self._bytes = b"".join(fields)
         self._fields = decode_zone_fields(self._bytes)
 
-    def cuts(self, last: int, zones_per_slice: int) -> list[int]:
-        """Return ascending primaries, the last one `last`, with about so many zones between two.
+    def cuts(self, first: int, last: int, zones_per_slice: int) -> list[int]:
+        """Return primaries from `first` to `last`, the last one, with so many zones between two.
 
-        Those of small blocks count as what they hold, so that no slice has a few rows only.
+        Those of small blocks count as what they hold, so that no slice has a few rows only. Of a
+        wide zone the rows are taken to lie evenly between its bounds.
         """
-        tops, codes = np.unique(self._fields["primary_max"], return_inverse=True)
-        shares = np.minimum(1.0, np.bincount(codes, self._shares(), len(tops)))
+        ends = [self._fields["primary_max"]]
+        shares_of_ends: list[Any] = [self._shares()]
+        for position, units in self._wide.items():
+            least, most = (int(self._fields[name][position]) for name in _BOUNDS)
+            begin, end = max(least, first), min(most, last)
+            cuts = max(0, units * (end - begin) // max(1, most - least))
+            inner = [begin + (end - begin) * unit // cuts for unit in range(1, cuts)]
+            ends.append(np.array(inner, np.int64))
+            shares_of_ends.append(np.ones(len(inner)))
+        tops, codes = np.unique(np.concatenate(ends), return_inverse=True)
+        shares = np.minimum(1.0, np.bincount(codes, np.concatenate(shares_of_ends), len(tops)))
         inside = tops < last
         slices = np.floor(np.cumsum(shares[inside]) / zones_per_slice)
         return [*tops[inside][np.diff(slices, prepend=0.0) > 0].tolist(), last]
@@ -54,4 +76,7 @@ class ZoneFields:
         chosen = (fields["primary_min"] <= last) & (fields["primary_max"] >= first)
         chosen &= fields["primary_min"] <= fields["primary_max"]
         for position in np.flatnonzero(chosen).tolist():
-            yield zone_without_sections(self._bytes, position)
+            zone = zone_without_sections(self._bytes, position)
+            if position not in self._wide:
+                zone.sections = IDS_LEFT_OUT
+            yield zone

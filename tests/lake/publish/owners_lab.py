@@ -45,9 +45,15 @@ class Owner:
         Stream.archive_shards(self.copy.root, NAME, {SHARD: born})
         self.copy.stream = Stream.open(self.copy.root, NAME)
 
-    def publish(self, *, accept_hole: bool = False) -> ShardPublished:
-        root, target = self.copy.root, self._target
-        return publish_stream(root, NAME, target, accept_hole=accept_hole).shards[SHARD]
+    def publish(self, *, accept_hole: bool = False, take_over: bool = False) -> ShardPublished:
+        report = publish_stream(
+            self.copy.root, NAME, self._target, accept_hole=accept_hole, take_over=take_over
+        )
+        return report.shards[SHARD]
+
+    def take_over(self) -> ShardPublished:
+        """Publish, whoever did so before."""
+        return self.publish(take_over=True)
 
 
 class Owners:

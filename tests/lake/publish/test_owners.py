@@ -39,7 +39,7 @@ def test_owner_that_begins_at_the_published_address_goes_on(owners, changes):
     assert first.publish().end == 200
     heir = owners.begin(200)
     heir.seal(200, 260)
-    done = heir.publish()
+    done = heir.take_over()
     assert (done.begin, done.end, done.files_removed) == (200, 260, 0)
     assert owners.addresses() == list(range(100, 260))
     changes.check()
@@ -51,7 +51,7 @@ def test_owner_that_has_less_than_was_published_changes_nothing(owners):
     heir = owners.begin(100)
     heir.seal(100, 200)
     heir.publish()
-    assert first.publish().commits == 0
+    assert first.take_over().commits == 0
     assert owners.addresses() == list(range(100, 200))
 
 
@@ -62,10 +62,10 @@ def test_owner_that_was_frozen_and_has_more_goes_on_from_what_the_heir_published
     frozen.seal(150, 300)
     heir = owners.begin(150)
     heir.seal(150, 210)
-    heir.publish()
-    frozen.publish()
+    heir.take_over()
+    frozen.take_over()
     heir.seal(210, 320)
-    heir.publish()
+    heir.take_over()
     assert owners.addresses() == list(range(100, 320))
     changes.check()
 
@@ -76,7 +76,7 @@ def test_owner_that_begins_amid_a_published_file_leaves_it(owners, changes):
     first.publish()
     heir = owners.begin(150)
     heir.seal(150, 260)
-    heir.publish()
+    heir.take_over()
     assert owners.addresses() == list(range(100, 260))
     changes.check()
 
@@ -86,10 +86,10 @@ def test_owners_that_publish_in_turns_double_nothing(owners, changes):
     for start in range(100, 400, 50):
         first.seal(start, start + 50)
         second.seal(start, start + 50)
-        first.publish()
+        first.take_over()
         first.copy.stream.compact()
-        second.publish()
-    first.publish()
+        second.take_over()
+    first.take_over()
     assert owners.addresses() == list(range(100, 400))
     changes.check()
 
@@ -101,9 +101,9 @@ def test_log_that_was_reset_goes_on_from_what_was_published(owners, changes, bor
     owner.seal(150, 200)
     owner.publish()
     owner.reset(born)
-    assert owner.publish().commits == 0
+    assert owner.take_over().rows == 0
     owner.seal(born, 260)
-    owner.publish()
+    owner.publish(take_over=True)
     assert owners.addresses() == list(range(100, 260))
     changes.check()
 
@@ -129,10 +129,10 @@ def test_owner_that_begins_above_what_was_published_is_refused(owners):
     heir = owners.begin(180)
     heir.seal(180, 260)
     with pytest.raises(LostRangeError) as raised:
-        heir.publish()
+        heir.take_over()
     assert (raised.value.shard, raised.value.start, raised.value.end) == (SHARD, 150, 180)
     first.publish()
-    heir.publish()
+    heir.take_over()
     assert owners.addresses() == list(range(100, 260))
 
 
@@ -142,9 +142,9 @@ def test_hole_that_is_accepted_is_passed_over(owners):
     first.publish()
     heir = owners.begin(180)
     heir.seal(180, 260)
-    assert heir.publish(accept_hole=True).begin == 150
+    assert heir.publish(accept_hole=True, take_over=True).begin == 150
     assert owners.addresses() == [*range(100, 150), *range(180, 260)]
-    assert heir.publish().commits == 0
+    assert heir.take_over().commits == 0
 
 
 def test_hole_is_passed_over_once_the_command_accepts_it(owners, capsys):
@@ -155,7 +155,7 @@ def test_hole_is_passed_over_once_the_command_accepts_it(owners, capsys):
     heir = owners.begin(180)
     heir.seal(180, 260)
     heir.copy.stream.alter(lake=owners.target.uri)
-    publish = ("lake", "publish", heir.copy.root, NAME)
+    publish = ("lake", "publish", heir.copy.root, NAME, "--take-over")
     refused = shardlog(*publish)
     assert (refused.code, refused.out) == (EXIT_DAMAGE, "")
     assert "`shardlog lake publish --accept-hole`" in refused.err

@@ -62,11 +62,11 @@ class OwnersAgainstTopic:
         owner.copy.stream.compact()
 
     def publish(self, owner: Owner) -> None:
-        owner.publish()
+        owner.take_over()
 
     def die(self, owner: Owner, call: int, behind: bool) -> None:
         with suppress(SimulatedCrash), dying(call, behind=behind):
-            owner.publish()
+            owner.take_over()
 
     def take_over(self, _: Owner) -> None:
         """Let a new owner begin where the table ends."""
@@ -101,7 +101,7 @@ def test_table_has_each_record_once_whoever_owned_it(actions: list[Any]) -> None
             getattr(lab, name)(owners[place % len(owners)], *arguments)
             lab.check()
         for owner in lab.owners.all:
-            owner.publish()
+            owner.take_over()
         lab.check()
         for owner in list(lab.owners.all):
             lab.owners.lose(owner)

@@ -220,16 +220,24 @@ def take_entry_away(stream: Stream) -> None:
     _part_lists.cache_clear()
 
 
-def give_up_a_block(stream: Stream) -> None:
-    """Let a block of each shard be lost, and given up by name."""
+def give_up_a_block(stream: Stream) -> dict[int, AddressRange]:
+    """Let a block of each shard be lost, and given up by name; return their addresses."""
+    blocks = {}
     for number, shard in stream._shards.items():
         view = shard.snapshots.committed()
         zones = list(view.zones(0, view.committed))
         # Small blocks that were trimmed have one zone.
         zone = zones[len(zones) // 3]
         view.close()
-        shard.note_lost([AddressRange(zone.first, zone.end)], with_parts=True)
-        stream.accept_loss(number, zone.first, zone.end)
+        blocks[number] = AddressRange(zone.first, zone.end)
+        give_up(stream, number, blocks[number])
+    return blocks
+
+
+def give_up(stream: Stream, shard: int, lost: AddressRange) -> None:
+    """Let addresses of a shard be lost, and given up by name."""
+    stream._shards[shard].note_lost([lost], with_parts=True)
+    stream.accept_loss(shard, lost.start, lost.end)
 
 
 def forge(stream: Stream, part: Part, change: Callable[[pa.Table], pa.Table]) -> None:

@@ -9,7 +9,7 @@ from connectors.cli.output.formatting import counted, format_age, format_bytes
 from connectors.cli.output.printing import print_json, print_line, print_table
 from storage_core.lake import LakeStatus, ShardLakeStatus, lake_status
 
-_COLUMNS: Final = ("shard", "published", "sealed", "committed", "unpublished", "oldest")
+_COLUMNS: Final = ("shard", "published", "sealed", "committed", "unpublished", "oldest", "owner")
 
 
 def status(*, root: Path, stream: str, lake_options: Path | None, as_json: bool) -> None:
@@ -38,6 +38,7 @@ def _row(shard: int, shard_status: ShardLakeStatus) -> list[str | int | None]:
         shard_status.committed,
         shard_status.unpublished,
         age,
+        shard_status.owner,
     ]
 
 

@@ -45,6 +45,21 @@ AcceptHole = Annotated[
         "between.",
     ),
 ]
+TakeOver = Annotated[
+    bool,
+    typer.Option(
+        "--take-over",
+        help="Publish shards that another log publishes, in its place. That log is refused then, "
+        "and its root can lose rows that only the lake has.",
+    ),
+]
+Repair = Annotated[
+    bool,
+    typer.Option(
+        "--repair",
+        help="Upload again what the table or its store has lost of parts that were published.",
+    ),
+]
 GraceHours = Annotated[
     float,
     typer.Option(
@@ -55,10 +70,12 @@ GraceHours = Annotated[
 
 @app.command("publish", short_help="Publish what is sealed.")
 @done_in("connectors.cli.commands.lake.publish")
-def publish(
+def publish(  # noqa: PLR0913 - one parameter an option
     root: Root,
     stream: StreamName,
     accept_hole: AcceptHole = False,
+    take_over: TakeOver = False,
+    repair: Repair = False,
     lake_options: LakeOptions = None,
     as_json: AsJson = False,
 ) -> None:
@@ -79,7 +96,8 @@ def status(
     """Show how far each shard is published, and how old the oldest row is that is not.
 
     `published` and `sealed` are addresses: rows below the first are in the table, rows from there
-    to the second are in parts alone. `unpublished` counts addresses up to `committed`.
+    to the second are in parts alone. `unpublished` counts addresses up to `committed`. `owner` is
+    which log publishes the shard: no other one may.
 
     Example: shardlog lake status ./data telemetry
     """

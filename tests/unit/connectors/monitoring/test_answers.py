@@ -119,7 +119,7 @@ def test_what_is_in_no_part_yet_is_a_gauge_of_shards_that_are_sealed():
 
 
 def test_lake_has_no_address_until_somebody_has_said_it():
-    lakes = (LakeState(AT, None, 3, 1.5), LakeState(Partition(AT.topic, 4), 7, 0, 0.0))
+    lakes = (LakeState(AT, None, 3, 1.5), LakeState(Partition(AT.topic, 4), 7, 0, 0.0, True))
     series = samples(Bench(lakes=lakes).ask("/metrics"))
     figures = {
         (sample.name.removeprefix("shardlog_lake_"), sample.labels["shard"]): sample.value
@@ -132,6 +132,8 @@ def test_lake_has_no_address_until_somebody_has_said_it():
         ("unpublished_rows", "4"): 0,
         ("unpublished_age_seconds", "3"): 1.5,
         ("unpublished_age_seconds", "4"): 0,
+        ("other_owner", "3"): 0,
+        ("other_owner", "4"): 1,
     }
 
 

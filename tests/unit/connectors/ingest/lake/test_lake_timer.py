@@ -18,6 +18,10 @@ from connectors.ingest.maintenance_timer import MaintenanceTimer
 from connectors.ingest.status.counts import WorkerCounts
 from connectors.kafka import Partition
 from connectors.settings.lake_settings import LakeSettings
+from storage_core import StreamReader
+from storage_core.lake import lake_target
+from storage_core.lake.publishing.publication import stream_of
+from storage_core.lake.table import LakeTable
 from storage_core.testing import ManualClock
 from tests.log.workbench import batch_of
 from tests.unit.connectors.writers import TOPIC, open_writers
@@ -88,6 +92,14 @@ class LakeBench:
             maintenance.close(SETTLE_MAX_S)
 
 
+def name_other_owner(bench, shard):
+    """Let the table say that another log publishes a shard, as one in another root does."""
+    with StreamReader.open(bench.root, TOPIC) as reader:
+        table = LakeTable.open(lake_target(bench.lake.as_uri()), stream_of(reader))
+    assert table is not None
+    table.commit(shard, [], [], table.published(shard) or 0, owner=1)
+
+
 def rows_of(*ends):
     return [(shard, address) for shard, end in enumerate(ends) for address in range(end)]
 
@@ -151,6 +163,22 @@ def test_damaged_part_keeps_no_other_shard_from_the_lake(bench):
         ("publishing failed", 0),
     ]
     assert bench.published_rows() == [(1, address) for address in range(5)]
+
+
+def test_shard_that_another_log_publishes_is_told_once_and_keeps_no_other_from_the_lake(bench):
+    bench.seal()
+    bench.turn()
+    name_other_owner(bench, 0)
+    for shard in (A, B):
+        bench.keep(bench.writers[shard], 5, 7)
+    bench.seal()
+    for _ in range(3):
+        bench.turn()
+    assert bench.lines("publishing failed") == [("publishing failed", 0)]
+    assert bench.published_rows() == rows_of(5, 7)
+    states = bench.timer.states_of(bench.writers)
+    assert [state.has_other_owner for state in states] == [True, False]
+    assert bench.counts.publishers_died == 0
 
 
 def test_age_of_what_waits_grows_until_it_is_published_and_makes_it_urgent(bench):

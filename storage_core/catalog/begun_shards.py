@@ -1,0 +1,144 @@
+"""Logs that are made with what they begin with, and come to be the logs of their shards at once.
+
+    <stream>/~begun~<shard>~<lineage>/     a log that is being made, locked by whoever makes it
+
+1. A directory beside the shards is made and locked; who was killed in it is cleared away by the
+   next who makes one. Nothing knows it.
+2. Whoever makes the log writes its marker, its store and its files there, durably.
+3. Under the stream's lock, which is held for no longer, the directory gets its place, and
+   options.json names it: a new shard, or a new log in the place of one, which is archived as any
+   other (archived_shards.py). Killed before that, nothing has changed.
+
+A log in its place that options.json does not name was never opened; its marker says so, and a file
+`begun` that it was made with its store. It is cleared away with others that nobody came to list
+(births.py).
+"""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from storage_core.catalog.archived_shard import log_name
+from storage_core.catalog.archived_shards import (
+    archived_log,
+    clear_away,
+    move_aside,
+    put_in_place,
+)
+from storage_core.catalog.births import BEGUN_FILE, make_shard, new_lineage, remove_unborn_shard
+from storage_core.catalog.changes import locked, rewritten
+from storage_core.catalog.stream_file import StreamFiles, shard_directory
+from storage_core.engine.writer_lock import WriterLock
+from storage_core.errors import UnavailableError
+from storage_core.platform.clock import Clock
+from storage_core.platform.durable_file import move_directory, taking_errors
+from storage_core.platform.file_lock import DirectoryLock
+
+_MAKING: Final = "~begun~"
+
+
+@dataclass(frozen=True, slots=True)
+class BegunLog:
+    """A log that is being made.
+
+    Attributes:
+        shard: The shard whose log it is to be.
+        lineage: Its random id.
+        directory: Where it is made.
+        replaced: The lineage of the log that was there when it was begun; None for no log.
+    """
+
+    shard: int
+    lineage: bytes
+    directory: Path
+    replaced: bytes | None
+
+
+@contextmanager
+def log_in_making(files: StreamFiles, shard: int, end: int) -> Iterator[BegunLog]:
+    """Give a directory for a log, with its marker; what is not put in its place is removed.
+
+    Args:
+        files: The stream's.
+        shard: The shard.
+        end: The address up to which the log is committed.
+
+    Raises:
+        UnavailableError: The disk refuses.
+    """
+    stream, lineage = files.directory, new_lineage()
+    with taking_errors(stream, "making a log"):
+        for left in sorted(stream.glob(f"{_MAKING}*")):
+            _remove_left(left)
+        directory = stream / f"{_MAKING}{shard}~{lineage.hex()}"
+        make_shard(directory, end, lineage)
+        (directory / BEGUN_FILE).touch()
+        lock = DirectoryLock.if_free(directory)
+    if lock is None:
+        message = "another process took a log that is being made for one that was left; try again"
+        raise UnavailableError(message, stream=files.meta.name, shard=shard)
+    with lock:
+        try:
+            yield BegunLog(shard, lineage, directory, files.settings.lineages.get(shard))
+        except BaseException:
+            shutil.rmtree(directory, ignore_errors=True)
+            raise
+
+
+def put_begun_log(files: StreamFiles, log: BegunLog, born: int, clock: Clock) -> StreamFiles:
+    """Make a log, all of which is durable, the log of its shard; durable on return.
+
+    Args:
+        files: The stream's.
+        log: It.
+        born: The first address that it can ever have had.
+        clock: Tells when the log before it was archived.
+
+    Raises:
+        UnavailableError: Another log has come there since; or a writer holds the shard, or the
+            disk refuses. Nothing was changed.
+        CorruptionError: The stream's files, or the shard's marker, are damaged.
+    """
+    stream, shard = files.directory, log.shard
+    with taking_errors(stream, "putting a log in its place"), locked(stream):
+        files = replace(files, shards_open=frozenset()).reread()
+        if files.settings.lineages.get(shard) != log.replaced:
+            message = "another process has put a log in the shard's place; try again"
+            raise UnavailableError(message, stream=files.meta.name, shard=shard)
+        if log.replaced is None:
+            return _put_new(files, log, born)
+        clear_away(files, [shard])
+        lock = WriterLock.acquire(
+            files.shard_directory(shard), clock, stream=files.meta.name, shard=shard
+        )
+        with lock:
+            archived = archived_log(files, shard, clock)
+            move_directory(log.directory, stream / log_name(shard, log.lineage.hex()))
+            files = put_in_place(files, [archived], {shard: log.lineage}, {shard: born})
+            move_aside(stream, archived)
+    return files
+
+
+def _put_new(files: StreamFiles, log: BegunLog, born: int) -> StreamFiles:
+    place = shard_directory(files.directory, log.shard)
+    if place.exists():
+        remove_unborn_shard(place, files.meta.name, "not listed in options.json")
+    move_directory(log.directory, place)
+    settings = files.settings
+    births = {**settings.births, log.shard: born} if born else settings.births
+    lineages = {**settings.lineages, log.shard: log.lineage}
+    # IMPORTANT: listed last; a listed shard whose directory is missing is taken for damage.
+    return rewritten(files, replace(settings, lineages=lineages, births=births))
+
+
+def _remove_left(directory: Path) -> None:
+    """Remove a log whose maker was killed; nobody but its maker locks it."""
+    # Gone meanwhile.
+    with suppress(FileNotFoundError, NotADirectoryError):
+        lock = DirectoryLock.if_free(directory)
+        if lock is not None:
+            with lock:
+                shutil.rmtree(directory, ignore_errors=True)

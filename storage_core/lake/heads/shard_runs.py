@@ -1,0 +1,208 @@
+"""What a publication does for the runs of its shards: each step that publishes rows writes one.
+
+Only streams that copy a topic have runs: of others no log can begin from the table.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from storage_core.errors import CorruptionError, ShardlogError, UnsupportedFormatError
+from storage_core.format.part_entry import ShardParts
+from storage_core.format.shard_state import AddressRange
+from storage_core.lake.heads.run_heads import CollectedHeads, heads_above
+from storage_core.lake.heads.run_merging import next_merge
+from storage_core.lake.heads.run_names import RunName, chain_of, uncovered
+from storage_core.lake.heads.run_notes import RunNotes, RunSettings
+from storage_core.lake.heads.runs import listed_runs, read_run, write_run
+from storage_core.lake.table import LakeTable
+from storage_core.parts.snapshot import Part, listed_parts
+from storage_core.reader import StreamReader
+
+# What one run is written of, where several are missing: a call that ends has written some.
+PIECE_ROWS_MAX: Final = 4_000_000
+
+
+class HeadsRuns:
+    """Writes the runs of a stream's shards, while a call publishes."""
+
+    def __init__(
+        self,
+        reader: StreamReader,
+        scratch: Path,
+        explained: Callable[[Part], AbstractContextManager[None]],
+    ) -> None:
+        """Begin with a reader by path.
+
+        Args:
+            reader: The stream.
+            scratch: An empty directory.
+            explained: Says of a part that cannot be read whether the part list still has it.
+        """
+        self._reader = reader
+        self._explained = explained
+        self._scratch = scratch
+        self._files = reader.rows.shards.files
+        self._settings = RunSettings.of(self._files.meta)
+        # What was uploaded before another's commit came between.
+        self._uploaded: set[tuple[int, AddressRange]] = set()
+
+    def upload(
+        self, table: LakeTable, shard: int, parts: ShardParts, addresses: AddressRange
+    ) -> None:
+        """Upload the run of what a step publishes; no commit names it.
+
+        IMPORTANT: before the commit, so that below what is published no head is missing. Where the
+        commit fails the run is passed over, and the next one has its rows too.
+
+        Args:
+            table: The table.
+            shard: The shard.
+            parts: Its part list.
+            addresses: From what was published to what will be.
+
+        Raises:
+            PartGoneError: A part was deleted since the part list was read.
+            CorruptionError: One is damaged.
+            UnavailableError: The store refuses, or a part cannot be read now.
+        """
+        is_done = (shard, addresses) in self._uploaded or addresses.start >= addresses.end
+        if self._files.meta.origin is None or is_done:
+            return
+        self._write(table, shard, parts, addresses)
+        self._uploaded.add((shard, addresses))
+
+    def drop_beyond(self, table: LakeTable, shard: int, published: int) -> None:
+        """Delete runs of commits that failed, before the first commit of another log.
+
+        Their rows are that log's from now on, and of those that came early it may judge otherwise.
+        """
+        if self._files.meta.origin is None or any(done == shard for done, _ in self._uploaded):
+            return
+        with suppress(ShardlogError):
+            for run in listed_runs(table, shard):
+                if run.end > published:
+                    table.delete(run.path)
+
+    def tend(
+        self,
+        table: LakeTable,
+        shard: int,
+        parts: ShardParts,
+        born: int,
+        *,
+        reads_all: bool = False,
+    ) -> None:
+        """Write runs that are missing, and merge the newest ones once they are some.
+
+        1. List: the runs of what is published.
+        2. Write again: what none of them covers, from the parts.
+        3. Merge: read those that become one, write that, and delete all that it covers. What a
+           damaged one covers is taken from the parts.
+
+        A crash leaves runs that others cover, and the next merge of these deletes them. Whatever
+        fails is tried again behind the next commit. Runs of rows that this log never had stay as
+        they are.
+
+        Args:
+            table: The table, loaded since the last commit.
+            shard: The shard.
+            parts: Its part list.
+            born: The first address that the log can ever have had.
+            reads_all: Whether to read all runs, and write those again that are damaged.
+        """
+        if self._files.meta.origin is None:
+            return
+        with suppress(ShardlogError):
+            published = table.published(shard) or born
+            runs = listed_runs(table, shard)  # 1
+            if reads_all:
+                runs = [run for run in runs if not self._deleted_damaged(table, run, born)]
+            for missing in uncovered(runs, born, published):
+                pieces = pieces_of(parts, missing)
+                runs += [self._write(table, shard, parts, piece) for piece in pieces]  # 2
+            own = [run for run in runs if run.begin >= born and run.end <= published]
+            merged = self._merged(table, shard, parts, next_merge(chain_of(own, born, published)))
+            for run in own:
+                if merged is not None and merged.covers(run):
+                    table.delete(run.path)  # 3
+
+    def _deleted_damaged(self, table: LakeTable, run: RunName, born: int) -> bool:
+        """Delete a run that is damaged and can be written again; tell whether it was."""
+        try:
+            read_run(table, run, self._scratch)
+        except UnsupportedFormatError:
+            return False
+        except CorruptionError:
+            if run.begin < born:
+                return False
+            table.delete(run.path)
+            return True
+        return False
+
+    def _merged(
+        self, table: LakeTable, shard: int, parts: ShardParts, runs: list[RunName]
+    ) -> RunName | None:
+        """Write one run in the place of some that follow each other."""
+        if not runs:
+            return None
+        collected = CollectedHeads(has_keys=self._settings.has_keys)
+        for run in runs:
+            try:
+                heads, _ = read_run(table, run, self._scratch)
+            except UnsupportedFormatError:
+                return None
+            except CorruptionError:
+                heads = self._collected(shard, parts, run.addresses)
+            collected.add(heads)
+        heads = heads_above(collected.all(), parts.floor)
+        begin, end = runs[0].begin, runs[-1].end
+        # Dead letters that were cleared since are gone.
+        notes = self._notes(shard, parts, AddressRange(begin, end))
+        return write_run(table, shard, begin, end, heads, notes, self._scratch)
+
+    def _write(
+        self, table: LakeTable, shard: int, parts: ShardParts, addresses: AddressRange
+    ) -> RunName:
+        """Write the run of some addresses from the parts that have them."""
+        heads = self._collected(shard, parts, addresses)
+        notes = self._notes(shard, parts, addresses)
+        start, end = addresses.start, addresses.end
+        return write_run(table, shard, start, end, heads, notes, self._scratch)
+
+    def _collected(self, shard: int, parts: ShardParts, addresses: AddressRange) -> pa.Table:
+        collected = CollectedHeads(has_keys=self._settings.has_keys)
+        among = [
+            entry for entry in parts.entries if addresses.overlaps(entry.first, entry.last + 1)
+        ]
+        for part in listed_parts(shard, self._files.shard_directory(shard), among):
+            with self._explained(part):
+                collected.add_part(part, addresses)
+        return collected.all()
+
+    def _notes(self, shard: int, parts: ShardParts, addresses: AddressRange) -> RunNotes:
+        """Return what to say of a shard: schemas and dead letters are those of now."""
+        followed = self._reader.shard(shard)
+        return RunNotes(
+            self._settings,
+            followed.schemas(),
+            parts.floor,
+            parts.cut,
+            tuple(followed.dead_letters(addresses.start, addresses.end)),
+        )
+
+
+def pieces_of(parts: ShardParts, addresses: AddressRange) -> Iterator[AddressRange]:
+    """Yield a range in pieces of a bounded number of rows, unless one part has more."""
+    begin, rows = addresses.start, 0
+    for entry in sorted(parts.entries, key=lambda entry: entry.first):
+        if not addresses.overlaps(entry.first, entry.last + 1):
+            continue
+        if rows and rows + entry.rows > PIECE_ROWS_MAX and begin < entry.first:
+            yield AddressRange(begin, entry.first)
+            begin, rows = entry.first, 0
+        rows += entry.rows
+    yield AddressRange(begin, addresses.end)

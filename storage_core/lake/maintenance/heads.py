@@ -1,0 +1,44 @@
+"""A shard's heads runs compared with what is published: whether they cover it, and are sound."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from storage_core.errors import CorruptionError
+from storage_core.format.shard_state import AddressRange
+from storage_core.lake.heads.run_names import chain_of, uncovered
+from storage_core.lake.heads.runs import listed_runs, read_run
+from storage_core.lake.maintenance.report import LakeProblem
+from storage_core.lake.table import LakeFileGoneError, LakeTable
+
+_WRITTEN_AGAIN = "the next publish that has new rows writes it again"
+
+
+def heads_problems(
+    table: LakeTable, shard: int, addresses: AddressRange, scratch: Path | None
+) -> Iterator[LakeProblem]:
+    """Yield what is wrong with the runs of some addresses.
+
+    Args:
+        table: The table.
+        shard: The shard.
+        addresses: From the log's first address to the published one.
+        scratch: An empty directory, if runs are to be read; None to go by their names.
+    """
+    # Somebody may have published more since the table was loaded, and merged runs of it.
+    runs = [run for run in listed_runs(table, shard) if run.begin < addresses.end]
+    reach = max((run.end for run in runs), default=addresses.end)
+    chain = chain_of(runs, addresses.start, reach)
+    for missing in uncovered(chain, addresses.start, addresses.end):
+        message = f"no heads run has what a log needs to begin behind them; {_WRITTEN_AGAIN}"
+        yield LakeProblem(shard, missing.start, missing.end, "heads", message, None)
+    if scratch is None:
+        return
+    for run in chain:
+        try:
+            read_run(table, run, scratch)
+        except LakeFileGoneError:
+            # It was merged meanwhile.
+            continue
+        except CorruptionError as error:
+            message = f"{error.message}; delete it: {_WRITTEN_AGAIN}"
+            yield LakeProblem(shard, run.begin, run.end, "heads", message, run.path)

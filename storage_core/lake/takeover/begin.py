@@ -1,0 +1,319 @@
+"""Beginning a shard from its table: a new log in this root, with the rows that another published.
+
+Of the rows only those are brought here that came out of order, and those of files that were
+rewritten for the table. The others stay where they are: reads bring what they need of them, as of
+parts whose files are gone from here (parts/part_home.py).
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from storage_core.catalog.begun_shards import BegunLog, log_in_making, put_begun_log
+from storage_core.catalog.stream_file import StreamFiles
+from storage_core.engine.environment import Environment
+from storage_core.engine.key_value import KeyValueStore
+from storage_core.errors import ForeignDataError, ShardlogError
+from storage_core.format.block import BlockPlace
+from storage_core.format.keys import INT64_MIN
+from storage_core.format.schema_entry import SchemaEntry
+from storage_core.lake.file_store import FileStore
+from storage_core.lake.heads.run_notes import RunNotes, RunSettings
+from storage_core.lake.heads.runs import ShardHeadsRead, read_runs
+from storage_core.lake.table import LakeTable
+from storage_core.lake.takeover.begun_store import BegunState, BegunStore
+from storage_core.lake.takeover.joined_zones import OutOfOrderRows, with_expired, zones_of
+from storage_core.lake.takeover.late_copies import copies_of, out_of_order_rows, places_of
+from storage_core.lake.takeover.positions import origin_stream, own_target, table_stream
+from storage_core.lake.takeover.rewritten_parts import bring_file, part_again
+from storage_core.lake.takeover.shard_facts import heads_with_files, log_heads
+from storage_core.lake.takeover.table_parts import (
+    TableFooter,
+    TablePart,
+    entry_of,
+    read_footers,
+)
+from storage_core.lake.takeover.wide_windows import Int64s, windows_of
+from storage_core.lake.target import LakeTarget
+from storage_core.parts.part_home import opener_of
+from storage_core.parts.row_groups import PartFile
+from storage_core.parts.snapshot import listed_part, listed_parts, parts_directory
+from storage_core.platform.durable_file import sync_directory, taking_errors
+from storage_core.read.answer import trimmed_rows_of
+from storage_core.read.cold.rows import ColdRows
+from storage_core.read.snapshot import whole_snapshot
+
+_STORE: Final = "db"
+_NS_A_MS: Final = 10**6
+# Called with how many of a shard's files were looked at, and how many there are.
+OnFiles = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class BegunShard:
+    """A shard whose log begins from its table.
+
+    Attributes:
+        shard: The shard's number.
+        start: The first address of its rows.
+        end: The exclusive end: where its source goes on.
+        rows: How many rows the table has.
+        files: How many files have them.
+        archived: Whether the log took the place of another, which is archived.
+    """
+
+    shard: int
+    start: int
+    end: int
+    rows: int
+    files: int
+    archived: bool
+
+
+def begin_from_lake(  # noqa: PLR0913 - what a call is told
+    root: str | PathLike[str],
+    name: str,
+    shards: Collection[int],
+    target: LakeTarget | None = None,
+    *,
+    on_progress: OnFiles | None = None,
+    environment: Environment | None = None,
+) -> dict[int, BegunShard]:
+    """Let shards have logs that begin with what their table has; durable on return.
+
+    For each shard that the table has, one after the other:
+
+    1. Load: how far it is published and by whom, its files, and what the heads runs beside the
+       table tell of them.
+    2. Look at the end of each file; bring those here whose rows are out of order, and those that
+       were rewritten, which become parts again.
+    3. Write a log that nobody knows yet: its parts, the schemas and keys of their rows, heads,
+       windows, zones, copies of rows out of order, dead letters; committed up to where the shard
+       is published. All of it becomes durable.
+    4. Put it in its place: options.json names it. A log that was there is archived.
+
+    A crash before 4 leaves what the next call clears away; to call it again is harmless. Who
+    publishes the shard loses nothing by it, and is refused once the new log has published.
+
+    Args:
+        root: The directory that holds the streams.
+        name: The stream, whose shards are the partitions of an origin.
+        shards: The shards, whether this root has them or not; nobody writes to them meanwhile.
+        target: Where the table is, as the stream's option `lake` says; if None by that option.
+        on_progress: Called with how many files were looked at, and how many there are.
+        environment: Time and stores, for tests.
+
+    Returns:
+        What began, by shard; shards that were never published are left out.
+
+    Raises:
+        InvalidRequestError: There is no such stream, or it has no lake, or no origin.
+        ForeignDataError: The table is of another stream, or of other settings than this one's.
+        CorruptionError: A file is damaged or missing in the store.
+        ShardLockedError: A writer holds a shard.
+        UnavailableError: The store does not answer, the disk refuses, or another process has put
+            a log in the place of a shard meanwhile.
+    """
+    files = origin_stream(root, name)
+    place = own_target(files, target)
+    table = LakeTable.open(place, table_stream(files))
+    begun: dict[int, BegunShard] = {}
+    if table is None:
+        return begun
+    outside = environment or Environment()
+    for shard in sorted(set(shards)):
+        published = table.published(shard)
+        if published is not None:
+            course = _Course(files, shard, table, FileStore(place), outside, on_progress)
+            try:
+                files, begun[shard] = course.run(published)
+            except ShardlogError as error:
+                raise error.placed(name, shard) from error
+    return begun
+
+
+class _Course:
+    """One shard's way from a table to a log."""
+
+    def __init__(  # noqa: PLR0913 - what it is done with
+        self,
+        files: StreamFiles,
+        shard: int,
+        table: LakeTable,
+        store: FileStore,
+        outside: Environment,
+        on_files: OnFiles | None,
+    ) -> None:
+        self._files = files
+        self._shard = shard
+        self._table = table
+        self._lake = store
+        self._outside = outside
+        self._on_files = on_files or _ignore_files
+        self._has_keys = files.meta.has_keys
+
+    def run(self, end: int) -> tuple[StreamFiles, BegunShard]:
+        """Follow the steps of `begin_from_lake`; return the stream's files as they are then."""
+        paths = self._table.files(self._shard)  # 1
+        read = read_runs(self._table, self._shard, 0, end)
+        self._refuse_other_settings(read.notes)
+        footers = read_footers(self._lake, paths)
+        clock = self._outside.clock
+        with log_in_making(self._files, self._shard, end) as log:
+            with taking_errors(log.directory, "beginning a log from the lake"):
+                parts = self._parts(log, footers, read.notes)  # 2
+                state = self._state(log, parts, read, end)
+                self._write(log, state, parts, read)  # 3
+            files = put_begun_log(self._files, log, state.born, clock)  # 4
+        rows = sum(part.entry.rows for part in parts)
+        begun = BegunShard(
+            self._shard, state.start, end, rows, len(paths), log.replaced is not None
+        )
+        return files, begun
+
+    def _refuse_other_settings(self, notes: RunNotes | None) -> None:
+        """Refuse rows that another stream's settings judged.
+
+        Raises:
+            ForeignDataError: They are others.
+        """
+        if notes is None:
+            return
+        own, theirs = RunSettings.of(self._files.meta), notes.settings
+        for name in ("unit", "jitter", "key_mode"):
+            current, was = getattr(own, name), getattr(theirs, name)
+            if current != was:
+                message = (
+                    f"the table was published by a stream whose {name} is {was}, and here it is "
+                    f"{current}: make the stream with the same, or give it another lake"
+                )
+                raise ForeignDataError(message, stream=self._files.meta.name, shard=self._shard)
+
+    def _parts(
+        self, log: BegunLog, footers: Sequence[TableFooter], notes: RunNotes | None
+    ) -> list[TablePart]:
+        """Step 2: return the parts of the log; those that are to be here are."""
+        directory = parts_directory(log.directory)
+        directory.mkdir()
+        schemas = () if notes is None else notes.schemas
+        now_ms = self._outside.clock.now_ns() // _NS_A_MS
+        parts = []
+        for number, file in enumerate(footers):
+            proof, facts = file.proof, file.facts
+            if file.name.rewritten_digest is not None:
+                proof, facts = part_again(
+                    self._lake, file.path, file.name, directory, number, has_keys=self._has_keys
+                )
+            entry = entry_of(facts, proof, number, schemas, now_ms)
+            if entry.is_out_of_order and file.name.rewritten_digest is None:
+                bring_file(self._lake, file.path, file.name, directory / entry.file_name)
+            parts.append(TablePart(entry, facts))
+            self._on_files(number + 1, len(footers))
+        return parts
+
+    def _state(
+        self, log: BegunLog, parts: Sequence[TablePart], read: ShardHeadsRead, end: int
+    ) -> BegunState:
+        notes = read.notes
+        floor = INT64_MIN if notes is None else notes.floor
+        start = min((part.entry.first for part in parts), default=end)
+        dead_letters = () if notes is None else notes.dead_letters
+        # Where runs begin the log did whose rows they tell of; below that it had nothing.
+        begins = [gap.end for gap in read.missing[:1] if gap.start == 0 and gap.end < end]
+        begin = min([start, *begins, *(address for address, _ in dead_letters)])
+        has_expired = floor > INT64_MIN or (notes is not None and notes.cut > begin)
+        if not has_expired:
+            # Nothing of it is gone.
+            start = begin
+        return BegunState(
+            log.lineage,
+            born=0 if has_expired else begin,
+            start=start,
+            end=end,
+            floor=floor,
+            cut=0 if notes is None else notes.cut,
+            owner=self._table.owner(self._shard),
+        )
+
+    def _write(
+        self, log: BegunLog, state: BegunState, parts: Sequence[TablePart], read: ShardHeadsRead
+    ) -> None:
+        """Step 3."""
+        notes = read.notes
+        schemas: Sequence[SchemaEntry] = () if notes is None else notes.schemas
+        entries = [part.entry for part in parts]
+        listed = list(listed_parts(self._shard, log.directory, entries))
+        heads = log_heads(
+            heads_with_files(read, listed, has_keys=self._has_keys),
+            state.floor,
+            has_keys=self._has_keys,
+        )
+        directory = parts_directory(log.directory)
+        with closing(self._outside.open_store(log.directory / _STORE, "strict")) as store:
+            begun = BegunStore(store, state)
+            begun.put_parts(entries, schemas, heads.keys)
+            begun.put_heads(heads)
+            rows = self._copied(store, begun, log, state, parts)
+            group_rows = partial(_group_rows, self._shard, directory)
+            scheme = self._files.meta.scheme
+            begun.put_windows(windows_of(parts, rows, scheme, group_rows))
+            addresses_of = partial(_addresses, self._shard, directory)
+            zones = zones_of(parts, rows, state.start, addresses_of)
+            has_expired = state.born < state.start or state.floor > INT64_MIN
+            begun.finish(
+                with_expired(zones) if has_expired else zones,
+                () if notes is None else notes.dead_letters,
+                sum(zone.block_bytes for zone in zones),
+            )
+        for place in (directory, log.directory / _STORE, log.directory):
+            sync_directory(place)
+
+    def _copied(
+        self,
+        store: KeyValueStore,
+        begun: BegunStore,
+        log: BegunLog,
+        state: BegunState,
+        parts: Sequence[TablePart],
+    ) -> OutOfOrderRows:
+        """Write the copies of rows out of order; return what else is needed of these rows."""
+        meta = self._files.meta
+        place = BlockPlace(log.lineage, self._shard)
+        rows_of = trimmed_rows_of(log.directory)
+        places = []
+        with closing(whole_snapshot(place, meta, state.born, store.snapshot(), rows_of)) as view:
+            cold = ColdRows(view, parts_directory(log.directory))
+            for part in parts:
+                if part.is_out_of_order:
+                    rows = out_of_order_rows(cold, part.entry)
+                    places.append(places_of(rows))
+                    for copies, ahead in copies_of(rows, meta.scheme):
+                        begun.put_copies(copies, ahead)
+        return OutOfOrderRows.of(places)
+
+
+def _addresses(shard: int, directory: Path, part: TablePart) -> Int64s:
+    """Return the addresses of the rows of a part, wherever its file is."""
+    listed = listed_part(shard, directory, part.entry)
+    with PartFile(listed.path, part.entry.proof, opener_of(listed)) as file:
+        groups = [file.read(group, ("address",)) for group in range(file.footer.row_groups)]
+    addresses: Int64s = np.concatenate([rows.column("address").to_numpy() for rows in groups])
+    return addresses
+
+
+def _group_rows(shard: int, directory: Path, part: TablePart, group: int) -> tuple[Int64s, Int64s]:
+    """Return the primaries and addresses of a row group, wherever its file is."""
+    listed = listed_part(shard, directory, part.entry)
+    with PartFile(listed.path, part.entry.proof, opener_of(listed)) as file:
+        rows = file.read(group, ("primary", "address"))
+    return rows.column("primary").to_numpy(), rows.column("address").to_numpy()
+
+
+def _ignore_files(_done: int, _total: int) -> None:
+    """Do nothing."""

@@ -1,0 +1,117 @@
+"""Where a table stands beside the logs of a root: how far each shard is published, and by whom."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+from storage_core.catalog import root_file
+from storage_core.catalog.stream_file import StreamFiles, read_stream
+from storage_core.errors import InvalidRequestError
+from storage_core.lake.app_id import LakeStream, lake_stream, owner_number
+from storage_core.lake.options_file import lake_options
+from storage_core.lake.publishing.ownership import log_of
+from storage_core.lake.publishing.publication import follower_of
+from storage_core.lake.table import LakeTable
+from storage_core.lake.target import LakeTarget, lake_target
+from storage_core.reader import StreamReader
+
+
+@dataclass(frozen=True, slots=True)
+class LakePosition:
+    """Where the table of a stream stands in one shard.
+
+    Attributes:
+        shard: The shard's number.
+        published: The exclusive end of its rows in the table.
+        is_own: Whether the log that this root has of it publishes it, or may: it is the one that
+            the table names as owner, or began from that one's rows; or the table names none.
+    """
+
+    shard: int
+    published: int
+    is_own: bool
+
+
+def lake_positions(
+    root: str | PathLike[str],
+    name: str,
+    shards: Collection[int],
+    target: LakeTarget | None = None,
+) -> dict[int, LakePosition]:
+    """Return where the table of a stream stands; nothing of shards that were never published.
+
+    The table is opened once for all of them; where there is none, nothing is returned.
+
+    Args:
+        root: The directory that holds the streams.
+        name: The stream, whose shards are the partitions of an origin.
+        shards: The shards, whether this root has them or not.
+        target: Where the table is, as the stream's option `lake` says; if None by that option.
+
+    Raises:
+        InvalidRequestError: There is no such stream, or it has no lake, or no origin.
+        ForeignDataError: What lies there is another stream's table, or none of shardlog.
+        UnavailableError: The store does not answer.
+    """
+    files = origin_stream(root, name)
+    table = LakeTable.open(own_target(files, target), table_stream(files))
+    if table is None:
+        return {}
+    ends = {shard: table.published(shard) for shard in sorted(set(shards))}
+    return {
+        shard: LakePosition(shard, end, _is_own(files, shard, table.owner(shard)))
+        for shard, end in ends.items()
+        if end is not None
+    }
+
+
+def _is_own(files: StreamFiles, shard: int, owner: int | None) -> bool:
+    lineage = files.settings.lineages.get(shard)
+    if lineage is None:
+        return False
+    if owner is None or owner == owner_number(lineage.hex()):
+        return True
+    with StreamReader.open(files.directory.parent, files.meta.name) as reader:
+        return log_of(reader, shard, follower_of(reader, shard)).may_publish(owner)
+
+
+def origin_stream(root: str | PathLike[str], name: str) -> StreamFiles:
+    """Return the files of a stream whose shards are the partitions of an origin.
+
+    Raises:
+        InvalidRequestError: There is no such stream, or it has no origin.
+    """
+    files = read_stream(Path(root).absolute(), name, is_whole=False, shards_open=())
+    if files.meta.origin is None:
+        message = (
+            "only the copy of a topic begins from its lake: nobody else writes the rows of this "
+            "stream; restore it from a backup"
+        )
+        raise InvalidRequestError(message, stream=name)
+    return files
+
+
+def table_stream(files: StreamFiles) -> LakeStream:
+    """Return what tells the table of a stream from those of others."""
+    return lake_stream(files.meta, root_file.root_id(files.directory.parent))
+
+
+def own_target(files: StreamFiles, target: LakeTarget | None) -> LakeTarget:
+    """Return where the table of a stream is.
+
+    Raises:
+        InvalidRequestError: The stream has no lake, or another one.
+    """
+    uri = files.settings.options.lake
+    if uri is None:
+        message = "the stream has no lake: set its option `lake`"
+        raise InvalidRequestError(message, stream=files.meta.name)
+    own = lake_target(uri, lake_options())
+    if target is None:
+        return own
+    if target.uri != own.uri:
+        # Its rows are read from there for as long as it is.
+        message = f"the lake of the stream is {own.uri}, and a log begins from no other"
+        raise InvalidRequestError(message, stream=files.meta.name)
+    return target

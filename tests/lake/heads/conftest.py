@@ -1,0 +1,19 @@
+"""Fixtures of heads runs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lake.heads.heads_lab import HeadsLab
+from tests.log.fixtures import root
+
+__all__ = ["lab", "root"]
+
+
+@pytest.fixture
+def lab(root: Path) -> Iterator[HeadsLab]:
+    """A copy of a topic whose table is in a directory."""
+    lab = HeadsLab(root)
+    yield lab
+    lab.release()

@@ -1,0 +1,1 @@
+"""A log that begins from the table of its stream."""

@@ -1,0 +1,32 @@
+"""Fixtures of logs that begin from the table of their stream."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.lake.takeover.takeover_lab import TakeoverLab
+from tests.log.fixtures import root
+
+__all__ = ["root"]
+
+
+@pytest.fixture
+def make_lab(root: Path) -> Iterator[Callable[..., TakeoverLab]]:
+    """Make labs, each with options of its stream."""
+    labs: list[TakeoverLab] = []
+
+    def make(**options: Any) -> TakeoverLab:
+        labs.append(TakeoverLab(root, **options))
+        return labs[-1]
+
+    yield make
+    for lab in labs:
+        lab.close()
+
+
+@pytest.fixture
+def lab(make_lab: Callable[..., TakeoverLab]) -> TakeoverLab:
+    """A lab whose rows belong to integer ids."""
+    return make_lab()

@@ -1,0 +1,86 @@
+"""A process that dies while a log begins from its table leaves nothing that counts."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import product
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from storage_core import StreamReader
+from storage_core.catalog import begun_shards
+from storage_core.lake import begin_from_lake
+from storage_core.testing import FaultyDisk, SimulatedCrash
+from tests.lake.takeover.takeover_lab import NAME, SHARD, TakeoverLab
+
+# Each by the name under which the course of it knows it.
+STEPS = ("make_shard", "archived_log", "move_directory", "put_in_place", "rewritten", "move_aside")
+
+
+@contextmanager
+def dying_at(name: str, *, behind: bool) -> Iterator[None]:
+    """Let the process die at a step by which a log gets its place; nothing of it is tidied up."""
+    usual = getattr(begun_shards, name)
+
+    def dies(*arguments: Any, **named: Any) -> Any:
+        if behind:
+            usual(*arguments, **named)
+        raise SimulatedCrash(name)
+
+    with (
+        patch.object(begun_shards, name, dies),
+        patch.object(shutil, "rmtree", lambda *_, **__: None),
+    ):
+        yield
+
+
+def shards_of(root: Any) -> list[int]:
+    with StreamReader.open(root.root, NAME) as reader:
+        return sorted(reader.committed())
+
+
+@pytest.mark.parametrize("had_it_before", [False, True])
+def test_next_call_begins_as_if_there_had_been_none(lab, had_it_before):
+    lab.published(60)
+    heirs = []
+    for step, behind in product(STEPS, (False, True)):
+        heir = lab.new_root()
+        if had_it_before:
+            begin_from_lake(heir.root, NAME, [SHARD])
+        with dying_at(step, behind=behind), suppress(SimulatedCrash):
+            begin_from_lake(heir.root, NAME, [SHARD])
+        assert shards_of(heir) in ([], [SHARD])
+        begin_from_lake(heir.root, NAME, [SHARD])
+        assert not list(heir.root.glob(f"{NAME}/~begun~*"))
+        lab.check_rows(heir)
+        heirs.append(heir)
+    lab.take_over(heirs[-1])
+    lab.append(40)
+    lab.check()
+    assert lab.problems() == []
+
+
+def test_store_that_is_not_whole_is_never_a_shard_s(make_lab):
+    lab: TakeoverLab = make_lab()
+    lab.published(60)
+    heir = lab.new_root()
+    crash_at = 1
+    while True:
+        disk = FaultyDisk(crash_at=crash_at)
+        try:
+            begun = begin_from_lake(
+                heir.root, NAME, [SHARD], environment=disk.environment(lab.clock)
+            )
+        except SimulatedCrash:
+            disk.bury()
+            assert shards_of(heir) == []
+            crash_at += 1
+            continue
+        break
+    disk.bury()
+    assert crash_at > 3
+    assert begun[SHARD].files > 0
+    lab.take_over(heir)
+    lab.check()

@@ -1,0 +1,1 @@
+"""Unit tests of logs that begin from their table."""
