@@ -185,6 +185,26 @@ def test_stream_of_which_nothing_is_sealed_has_no_frame(log, into):
         land_topic(NO_SPARK, log.root, NAME, into)
 
 
+def topic_of(root, count):
+    log = SourceLab(root)
+    log.create_topic({0: 0})
+    log.put(0, range(count))
+    log.writer.seal()
+    log.close()
+
+
+def test_another_log_of_a_topic_lands_only_where_it_takes_over(into, land, tmp_path):
+    topic_of(tmp_path / "one", 10)
+    topic_of(tmp_path / "other", 15)
+    words = [NAME, into, "--once"]
+    assert land(tmp_path / "one", *words)[0] == 0
+    code, said = land(tmp_path / "other", *words)
+    assert code == 4
+    assert "--take-over" in said
+    assert land(tmp_path / "other", *words, "--take-over")[0] == 0
+    assert land(tmp_path / "one", *words)[0] == 4
+
+
 def test_table_of_another_stream_of_the_name_is_refused(log, into, land, tmp_path):
     sealed(log, 10)
     assert land(log.root, NAME, into, "--once")[0] == 0
