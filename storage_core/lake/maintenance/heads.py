@@ -10,7 +10,7 @@ from storage_core.lake.heads.runs import listed_runs, read_run
 from storage_core.lake.maintenance.report import LakeProblem
 from storage_core.lake.table import LakeFileGoneError, LakeTable
 
-_WRITTEN_AGAIN = "the next publish that has new rows writes it again"
+_WRITTEN_AGAIN = "`shardlog lake publish --repair` writes it again"
 
 
 def heads_problems(
@@ -40,5 +40,5 @@ def heads_problems(
             # It was merged meanwhile.
             continue
         except CorruptionError as error:
-            message = f"{error.message}; delete it: {_WRITTEN_AGAIN}"
+            message = f"{error.message}; {_WRITTEN_AGAIN}"
             yield LakeProblem(shard, run.begin, run.end, "heads", message, run.path)

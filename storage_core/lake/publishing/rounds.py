@@ -152,8 +152,8 @@ def publish_in_rounds(
 def _ended(publication: Publication, done: ShardPublished, bytes_max: int) -> ShardPublished:
     if not done.is_whole:
         return done
-    if done.commits:
-        publication.tend_heads(done.shard)  # 7
+    if done.commits or publication.consent.repair:
+        publication.tend_heads(done.shard, reads_all=publication.consent.repair)  # 7
     return publication.with_files_gone(done, bytes_max)  # 8
 
 

@@ -7,7 +7,6 @@ lab.check()                   the runs have the heads of the rows that are publi
 
 from itertools import pairwise
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import pyarrow as pa
@@ -18,7 +17,7 @@ from storage_core.lake.heads.run_heads import heads_of_rows, merged_heads
 from storage_core.lake.heads.run_merging import NEIGHBOURS
 from storage_core.lake.heads.runs import ShardHeadsRead, listed_runs, read_runs
 from storage_core.lake.publish import publish_stream
-from storage_core.lake.publishing.publication import Publication, stream_of
+from storage_core.lake.publishing.publication import stream_of
 from storage_core.lake.publishing.report import ShardPublished
 from storage_core.lake.table import LakeTable
 from tests.lake.support.stores import DirectoryStore, Store
@@ -132,14 +131,8 @@ class HeadsLab:
         assert [head for head in live if head not in heads] == []
 
     def repair(self) -> None:
-        """Let a publisher read all runs, and write those again that are damaged."""
-        with (
-            StreamReader.open(self.copy.root, NAME) as reader,
-            TemporaryDirectory() as scratch,
-        ):
-            publication = Publication(reader, self.target, Path(scratch), None)
-            publication.load()
-            publication.tend_heads(SHARD, reads_all=True)
+        """Publish, and write runs again that are missing or damaged."""
+        publish_stream(self.copy.root, NAME, self.target, repair=True)
 
     def _rows_from(self, start: int) -> pa.Table:
         """Return the rows of the log from an address on."""

@@ -37,8 +37,7 @@ def test_damaged_run_is_a_problem_that_reading_meets(lab: HeadsLab) -> None:
     assert problems(lab, read=False) == []
     (problem,) = check_lake(lab.copy.root, NAME, lab.target, read=True).problems
     assert (problem.kind, problem.start, problem.end, problem.file) == ("heads", 120, 140, path)
-    lab.store.delete(lab.target, path)
-    lab.publish_each(160, 180)
+    lab.repair()
     assert problems(lab) == []
 
 
