@@ -16,6 +16,7 @@ from storage_core.engine.private_directory import PrivateDirectory
 from storage_core.errors import InvalidRequestError
 from storage_core.lake.options_file import lake_options
 from storage_core.lake.publishing.consent import Consent
+from storage_core.lake.publishing.open_tables import OpenTables
 from storage_core.lake.publishing.publication import Publication
 from storage_core.lake.publishing.report import PublishReport, ShardPublished
 from storage_core.lake.publishing.rounds import publish_in_rounds
@@ -37,6 +38,7 @@ def publish_shard(  # noqa: PLR0913 - how a call is bounded and followed
     accept_hole: bool = False,
     take_over: bool = False,
     repair: bool = False,
+    tables: OpenTables | None = None,
 ) -> ShardPublished:
     """Publish what is sealed of a shard, in steps of some parts, each of which is one commit.
 
@@ -72,6 +74,7 @@ def publish_shard(  # noqa: PLR0913 - how a call is bounded and followed
         take_over: Publish though another log publishes the shard. That one is refused from then
             on; rows that its root has in the table alone are lost to it.
         repair: Upload again what the table or its store has lost of parts that were published.
+        tables: Tables that stay loaded from call to call; if None this call loads its own.
 
     Raises:
         LakeOwnerError: Another log publishes the shard.
@@ -83,9 +86,10 @@ def publish_shard(  # noqa: PLR0913 - how a call is bounded and followed
     """
     consent = Consent(accept_hole, take_over, repair)
     with _scratch(scratch) as directory:
-        publication = Publication(reader, target, directory, on_rows, consent)
+        publication = Publication(reader, target, directory, on_rows, consent, tables)
         done = publish_in_rounds(publication, [shard], commits_max)
         done.raise_first()
+        publication.end()
         return done.published[shard]
 
 

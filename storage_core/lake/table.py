@@ -293,6 +293,15 @@ class LakeTable:
                 self.checkpoint()
         return frozenset(change.shard for change in changes) - left.keys()
 
+    def is_there(self) -> bool:
+        """Tell whether the store has the loaded version still, and not another's of that number.
+
+        Raises:
+            UnavailableError: The store does not answer.
+        """
+        with self._errors("looking whether the table is there"):
+            return self._loaded.is_there()
+
     def reload(self) -> None:
         """Load the newest version of the table.
 

@@ -9,6 +9,7 @@ import pytest
 
 from storage_core import CorruptionError, InvalidRequestError
 from storage_core.lake.file_store import FileStore
+from storage_core.lake.shard_change import ShardChange
 from storage_core.lake.table import LakeConflictError, LakeFileGoneError, LakeTable
 from tests.lake.support.stores import Store
 from tests.lake.support.table_lab import COLUMNS, SHARD, STREAM, TableLab, path_of
@@ -190,6 +191,39 @@ def test_columns_are_not_added_to_a_version_that_was_not_loaded(store: Store) ->
         stale.add_columns([pa.field("price", pa.int64())])
     stale.add_columns([pa.field("price", pa.int64())])
     assert lab.other().columns.names[-1] == "price"
+
+
+def test_commit_of_several_shards_leaves_out_the_one_that_somebody_else_changed(
+    store: Store,
+) -> None:
+    lab = TableLab(store)
+    lab.keep(1)
+    changes = [
+        ShardChange(SHARD, lab.add(2), [], 3, owner=7),
+        ShardChange(SHARD + 1, lab.add(2, shard=SHARD + 1), [], 3, owner=8),
+    ]
+    lab.other().commit(SHARD, lab.add(5), [], 6)
+    assert lab.table.commit_all(changes) == {SHARD}
+    assert (lab.table.published(SHARD), lab.table.published(SHARD + 1)) == (6, 3)
+    assert (lab.table.owner(SHARD), lab.table.owner(SHARD + 1)) == (None, 8)
+    other = lab.other()
+    assert [other.published(shard) for shard in (SHARD, SHARD + 1, SHARD + 2)] == [6, 3, None]
+    assert lab.addresses() == [1, 2, 5]
+
+
+def test_what_is_published_is_read_from_the_log_where_no_commit_notes_it(store: Store) -> None:
+    lab = TableLab(store)
+    lab.table.commit(SHARD, lab.add(1), [], 2, owner=7)
+    for path in store.paths(lab.target):
+        if path.startswith("_delta_log/"):
+            text = store.read(lab.target, path).replace(b'"shardlog":', b'"other":')
+            store.write(lab.target, path, text)
+    other = lab.other()
+    assert (other.published(SHARD), other.owner(SHARD)) == (2, 7)
+    assert other.published(SHARD + 1) is None
+    other.commit(SHARD, [], [], 4)
+    assert (lab.other().published(SHARD), lab.other().owner(SHARD)) == (4, 7)
+    assert lab.other().published(SHARD + 1) is None
 
 
 def test_every_tenth_version_is_a_checkpoint(store: Store) -> None:

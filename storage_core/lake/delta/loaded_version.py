@@ -56,6 +56,10 @@ class LoadedVersion:
             self.notes = self.notes.then({shard: note})
         return note
 
+    def is_there(self) -> bool:
+        """Tell whether the store has this version still, and not another's of its number."""
+        return self.delta.history(1)[:1] == [self._newest]
+
     def advance(self) -> bool:
         """Load what was committed since.
 

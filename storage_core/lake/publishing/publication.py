@@ -33,6 +33,7 @@ from storage_core.lake.image_names import image_of_path
 from storage_core.lake.maintenance.addresses import visible_addresses
 from storage_core.lake.publishing.consent import Consent
 from storage_core.lake.publishing.mirror import MirrorStep, ShardListing
+from storage_core.lake.publishing.open_tables import OpenTables
 from storage_core.lake.publishing.ownership import PublishingLog, log_of
 from storage_core.lake.publishing.repair import refuse_lost_parts, repair_step, with_lost_parts
 from storage_core.lake.publishing.report import ShardPublished
@@ -53,13 +54,14 @@ _NOTHING: Final = Consent()
 class Publication:
     """A stream and its table, while a call publishes."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - how a call is bounded and followed
         self,
         reader: StreamReader,
         target: LakeTarget,
         scratch: Path,
         on_rows: OnRows | None,
         consent: Consent = _NOTHING,
+        tables: OpenTables | None = None,
     ) -> None:
         """Begin with a reader by path.
 
@@ -69,6 +71,7 @@ class Publication:
             scratch: An empty directory, for files that are not uploaded as they lie.
             on_rows: Called again and again with how many rows were uploaded so far.
             consent: What the caller consents to.
+            tables: Those of other calls, if there were any.
         """
         self._reader = reader
         self.consent = consent
@@ -77,7 +80,8 @@ class Publication:
         self._on_rows = on_rows or ignore_rows
         self._files = reader.rows.shards.files
         self._stream = stream_of(reader)
-        self._table: LakeTable | None = None
+        self._tables = tables or OpenTables()
+        self._table = self._tables.take(target, self._stream)
         self._uploaded: set[str] = set()
         self._visible: dict[bytes, bool] = {}
         self._rows = 0
@@ -120,6 +124,11 @@ class Publication:
         if self._table is not None:
             born, parts = self._reader.born(shard), self.parts(shard)
             self._heads.tend(self._table, shard, parts, born, reads_all=reads_all)
+
+    def end(self) -> None:
+        """Leave the table to the next call: all has been done."""
+        if self._table is not None:
+            self._tables.put_back(self._target, self._stream, self._table)
 
     def load(self) -> LakeTable | None:
         """Return the table as it is now; None where there is none."""

@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from deltalake import DeltaTable
 
-from storage_core import CorruptionError, Stream, StreamOptions
-from storage_core.lake.publish import publish_stream
+from storage_core import CorruptionError, Stream, StreamOptions, StreamReader
+from storage_core.lake.publish import publish_shard, publish_stream
+from storage_core.lake.publishing.open_tables import OpenTables
 from storage_core.lake.publishing.report import PublishReport
+from storage_core.lake.target import lake_target
 from tests.lake.publish.publish_lab import Changes
 from tests.lake.support.proxy import S3Proxy
 from tests.lake.support.stores import BucketStore
@@ -20,6 +23,8 @@ SHARDS: Final = 4
 UPLOAD: Final = ("/shard%3D", "/shard=")
 COMMIT_REQUESTS_MAX: Final = 40
 IDLE_REQUESTS_MAX: Final = 30
+LOADED_COMMIT_REQUESTS_MAX: Final = 20
+LOADED_IDLE_REQUESTS_MAX: Final = 5
 
 
 class ManyShards:
@@ -45,8 +50,17 @@ class ManyShards:
         """Publish, and return what was asked of the store for it."""
         self._proxy.requests()
         report = publish_stream(self.root, NAME, self.target)
-        requests = self._proxy.requests()
-        return report, Counter("file" if is_of_file(one) else "log" for one in requests)
+        return report, self._requests()
+
+    def publish_one(self, tables: OpenTables) -> tuple[int, Counter[str]]:
+        """Publish a shard, as a process does that has the table loaded from the call before."""
+        self._proxy.requests()
+        with StreamReader.open(self.root, NAME) as reader:
+            done = publish_shard(reader, 0, self.target, tables=tables)
+        return done.commits, self._requests()
+
+    def _requests(self) -> Counter[str]:
+        return Counter("file" if is_of_file(one) else "log" for one in self._proxy.requests())
 
 
 def is_of_file(request: str) -> bool:
@@ -77,7 +91,7 @@ def test_all_shards_come_in_one_commit(many):
 def test_commit_asks_for_little_however_many_shards_and_versions_there_are(many):
     many.seal()
     many.publish()
-    for _ in range(7):
+    for _ in range(4):
         many.seal()
         report, requests = many.publish()
         assert report.commits == 1
@@ -86,6 +100,36 @@ def test_commit_asks_for_little_however_many_shards_and_versions_there_are(many)
     _, requests = many.publish()
     assert requests["file"] == 0
     assert requests["log"] <= IDLE_REQUESTS_MAX
+
+
+def test_process_that_has_the_table_loaded_asks_for_less(many):
+    tables = OpenTables()
+    many.seal()
+    many.publish_one(tables)
+    for _ in range(2):
+        many.seal()
+        commits, requests = many.publish_one(tables)
+        assert commits == 1
+        assert requests["log"] <= LOADED_COMMIT_REQUESTS_MAX
+    commits, requests = many.publish_one(tables)
+    assert (commits, requests["file"]) == (0, 0)
+    assert requests["log"] <= LOADED_IDLE_REQUESTS_MAX
+    many.changes.check()
+
+
+def test_table_that_was_moved_away_meanwhile_is_made_anew(tmp_path):
+    place = tmp_path / "lake"
+    tables, target = OpenTables(), lake_target(str(place))
+    with Stream.create(tmp_path / "root", NAME, StreamOptions(shards=1, unit="s")) as stream:
+        for second in range(3):
+            stream.append(second, 0, b"warm")
+            stream.commit()
+            stream.seal()
+            with StreamReader.open(tmp_path / "root", NAME) as reader:
+                publish_shard(reader, 0, target, tables=tables)
+            if second == 1:
+                place.rename(tmp_path / "elsewhere")
+    assert DeltaTable(place).to_pyarrow_table().num_rows == 3
 
 
 def test_shard_that_cannot_be_published_is_out_and_the_others_come(many):
