@@ -19,7 +19,7 @@ from storage_core.catalog.begun_shards import BegunLog, log_in_making, put_begun
 from storage_core.catalog.stream_file import StreamFiles
 from storage_core.engine.environment import Environment
 from storage_core.engine.key_value import KeyValueStore
-from storage_core.errors import ForeignDataError, ShardlogError
+from storage_core.errors import ForeignDataError, ShardlogError, UnavailableError
 from storage_core.format.block import BlockPlace
 from storage_core.format.keys import INT64_MIN
 from storage_core.format.schema_entry import SchemaEntry
@@ -51,6 +51,8 @@ from storage_core.read.snapshot import whole_snapshot
 
 _STORE: Final = "db"
 _NS_A_MS: Final = 10**6
+# How often it is begun anew where somebody publishes the shard meanwhile.
+_LOADS_MAX: Final = 20
 # Called with how many of a shard's files were looked at, and how many there are.
 OnFiles = Callable[[int, int], None]
 
@@ -128,11 +130,10 @@ def begin_from_lake(  # noqa: PLR0913 - what a call is told
         return begun
     outside = environment or Environment()
     for shard in sorted(set(shards)):
-        published = table.published(shard)
-        if published is not None:
+        if table.published(shard) is not None:
             course = _Course(files, shard, table, FileStore(place), outside, on_progress)
             try:
-                files, begun[shard] = course.run(published)
+                files, begun[shard] = course.run()
             except ShardlogError as error:
                 raise error.placed(name, shard) from error
     return begun
@@ -158,10 +159,9 @@ class _Course:
         self._on_files = on_files or _ignore_files
         self._has_keys = files.meta.has_keys
 
-    def run(self, end: int) -> tuple[StreamFiles, BegunShard]:
+    def run(self) -> tuple[StreamFiles, BegunShard]:
         """Follow the steps of `begin_from_lake`; return the stream's files as they are then."""
-        paths = self._table.files(self._shard)  # 1
-        read = read_runs(self._table, self._shard, 0, end)
+        end, paths, read = self._load()  # 1
         self._refuse_other_settings(read.notes)
         footers = read_footers(self._lake, paths)
         clock = self._outside.clock
@@ -176,6 +176,22 @@ class _Course:
             self._shard, state.start, end, rows, len(paths), log.replaced is not None
         )
         return files, begun
+
+    def _load(self) -> tuple[int, dict[str, int], ShardHeadsRead]:
+        """Step 1: return how far the shard is published, its files, and what the runs tell.
+
+        Runs are no part of a version: whoever publishes meanwhile may merge them beyond it.
+        """
+        table, shard = self._table, self._shard
+        for _ in range(_LOADS_MAX):
+            published, files = table.published(shard), table.files(shard)
+            assert published is not None, "what was published once is so for ever"
+            read = read_runs(table, shard, 0, published)
+            table.reload()
+            if (table.published(shard), table.files(shard)) == (published, files):
+                return published, files, read
+        message = "somebody else publishes the shard all the time; try again"
+        raise UnavailableError(message)
 
     def _refuse_other_settings(self, notes: RunNotes | None) -> None:
         """Refuse rows that another stream's settings judged.
@@ -233,7 +249,7 @@ class _Course:
             start = begin
         return BegunState(
             log.lineage,
-            born=0 if has_expired else begin,
+            born=begin,
             start=start,
             end=end,
             floor=floor,

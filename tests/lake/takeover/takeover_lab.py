@@ -26,6 +26,7 @@ from storage_core import Environment, Stream, StreamOptions, StreamOrigin, Strea
 from storage_core.catalog.archived_shard import ArchivedShard
 from storage_core.catalog.archived_shards import archived_shards
 from storage_core.format.record import State
+from storage_core.lake import check_lake
 from storage_core.lake.publish import publish_stream
 from storage_core.lake.publishing.report import ShardPublished
 from storage_core.lake.takeover.begin import BegunShard, begin_from_lake
@@ -248,6 +249,10 @@ class TakeoverLab:
     def check_rows(self, root: Root) -> None:
         """Compare the rows of a root with those that the witness shows."""
         assert self._answer(root, "tail") == self._answer(self.witness, "tail")
+
+    def lake_problems(self) -> list[str]:
+        """Return what `check` finds wrong with the table, as the owner sees it."""
+        return [problem.message for problem in check_lake(self.owner.root, NAME).problems]
 
     def problems(self, *, reads_lake: bool = True) -> list[str]:
         """Return what verify finds wrong with the owner."""

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
+from itertools import islice
 
 import pytest
 
 from storage_core import StreamReader
 from storage_core.lake import LakeOwnerError, lake_positions
+from storage_core.lake.heads.runs import read_runs
 from storage_core.lake.options_file import LAKE_OPTIONS_VARIABLE
 from storage_core.lake.takeover import begin
 from storage_core.lake.takeover.joined_zones import zones_of
@@ -88,6 +90,7 @@ def test_rows_that_had_expired_stay_so(any_lab):
     any_lab.lose_owner()
     begun = any_lab.take_over()
     assert begun.start > BORN
+    assert any_lab.lake_problems() == []
     any_lab.check()
     any_lab.append(100)
     any_lab.check()
@@ -160,6 +163,36 @@ def test_owner_before_is_refused_once_the_heir_has_published(lab):
     with pytest.raises(LakeOwnerError, match="another log of this shard publishes"):
         first.publish()
     first.stream.close()
+
+
+def test_owner_that_publishes_meanwhile_is_followed(lab, monkeypatch):
+    lab.published(40, 40)
+    publishes = iter([40, 40])
+
+    def publishing(*arguments):
+        for count in islice(publishes, 1):
+            lab.published(count)
+        return read_runs(*arguments)
+
+    monkeypatch.setattr(begin, "read_runs", publishing)
+    begun = lab.take_over()
+    assert begun.rows == 160
+    lab.check()
+
+
+def test_owner_that_merges_files_meanwhile_takes_none_from_the_heir(lab):
+    lab.published(40, 40, 40, 40, 40, 40)
+    first, heir = lab.owner, lab.new_root()
+    lab.take_over(heir)
+    first.open()
+    first.stream.compact()
+    assert first.publish().files_removed > 0
+    first.stream.close()
+    lab.check()
+    lab.publish()
+    lab.check()
+    assert lab.lake_problems() == []
+    assert lab.addresses() == lab.witness_addresses()
 
 
 def test_rows_are_capped_as_a_single_owner_caps_them(make_lab):
