@@ -164,7 +164,7 @@ def started_by(starter: Starter, order: LakeOrder) -> LakeAnswer:
 def _positions(
     order: LakeOrder, starter: Starter, numbers: Collection[int], faults: dict[int, ShardlogError]
 ) -> "Mapping[int, LakePosition]":
-    """Ask of partitions; where that fails for a shard, of each by itself, whose fault it is then."""
+    """Ask of partitions; where that fails for a shard, of each by itself, whose fault it is."""
     shards = sorted({*numbers, *map(retry_shard_of, numbers)})
     try:
         return starter.positions(order.root, order.topic, shards, order.target)
