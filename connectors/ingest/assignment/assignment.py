@@ -240,7 +240,10 @@ class Assignment:
                 if not has_more_time or not isinstance(error, _MAY_PASS):
                     is_of_disk = waiting.poison is not None and isinstance(error, _OF_DISKS)
                     is_of_disk &= not isinstance(error, _OTHERS_DOING)
-                    self.quarantine([partition], (is_of_disk and waiting.poison) or error)
+                    concerned = [partition]
+                    if is_of_topic(error):
+                        concerned = [at for at in self._waiting if at.topic == partition.topic]
+                    self.quarantine(concerned, (is_of_disk and waiting.poison) or error)
                     continue
                 if not waiting.is_logged and not isinstance(error, BeginningShardError):
                     waiting.is_logged = True

@@ -61,7 +61,7 @@ class _Topic:
         asked_of: The partitions that it is for, less those that came again or went since.
         asked_s: When it began.
         faults: What keeps partitions from being opened, until that was said.
-        pause_s: Until when a store that did not answer is not asked.
+        pause_s: Until when faults count, and a store that did not answer is not asked.
     """
 
     coming: set[Partition] = field(default_factory=set)
@@ -159,22 +159,16 @@ class LakeShards:
         topic.coming.add(partition)
         now_s = self._clock.monotonic_s()
         if topic.task is None:
-            fault = topic.faults.get(partition)
-            if fault is not None and now_s < topic.pause_s:
-                raise fault
-            topic.faults = {at: error for at, error in topic.faults.items() if not error.retriable}
+            if now_s >= topic.pause_s:
+                topic.faults.clear()
+            self._raise_fault(topic, partition)
             self._ask(topic, stream, side_of, others)
         self._take(topic, stream)
         if self._is_ready(topic, partition):
             return
-        fault = topic.faults.get(partition)
-        if fault is None:
-            message = "the shard waits for its lake, from which it may begin"
-            raise BeginningShardError(message, stream=partition.topic, shard=partition.number)
-        if not fault.retriable:
-            # The next try asks anew.
-            del topic.faults[partition]
-        raise fault
+        self._raise_fault(topic, partition)
+        message = "the shard waits for its lake, from which it may begin"
+        raise BeginningShardError(message, stream=partition.topic, shard=partition.number)
 
     def opened(self, partition: Partition, stream: Stream) -> None:
         """Leave a note of how far a shard is published that began from the lake and is open now."""
@@ -185,6 +179,16 @@ class LakeShards:
                 now_ms = self._clock.now_ns() // 10**6
                 lake, lineage = str(stream.options.lake), stream.lineage(number)
                 self._notes.write(shard, LakeNote(lake, lineage, begun.end, now_ms))
+
+    def _raise_fault(self, topic: _Topic, partition: Partition) -> None:
+        """Raise what keeps a partition from being opened, if anything does."""
+        fault = topic.faults.get(partition)
+        if fault is None:
+            return
+        if not fault.retriable:
+            # Somebody may mend it at once: the next try asks anew.
+            del topic.faults[partition]
+        raise fault
 
     def _is_ready(self, topic: _Topic, partition: Partition) -> bool:
         if partition not in topic.ready:
@@ -234,7 +238,7 @@ class LakeShards:
         topic.coming -= settled
         topic.ready |= settled
         topic.faults |= {at: faults[at] for at in asked_of & faults.keys()}
-        if any(fault.retriable for fault in faults.values()):
+        if faults:
             topic.pause_s = self._clock.monotonic_s() + _PAUSE_S
 
     def _left_by_us(

@@ -6,10 +6,10 @@ ends with the worker: until options.json lists a shard, nothing of it counts.
 """
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from connectors.group.retry_shards import partition_of, retry_shard_of
 from connectors.ingest.assignment.lake_start import KafkaSide, begins_from_lake, unreachable
@@ -17,12 +17,26 @@ from storage_core import ShardlogError, UnavailableError, shard_progress
 from storage_core.lake import LakeStarter, LakeTarget
 
 if TYPE_CHECKING:
-    from storage_core.lake import BegunShard
+    from storage_core.lake import BegunShard, LakePosition
 
 _THREAD_NAME: Final = "shardlog-lake-start"
 # So many tasks ask at once; the next wait for them.
 _TASKS_MAX: Final = 4
 _slots: Final = threading.BoundedSemaphore(_TASKS_MAX)
+
+
+class Starter(Protocol):
+    """Looks shards up in their table, and begins them from it, as `LakeStarter` does."""
+
+    def positions(
+        self, root: Path, stream: str, shards: Sequence[int], target: LakeTarget
+    ) -> "dict[int, LakePosition]":
+        """Return where the table stands in those shards that it has."""
+
+    def begin(
+        self, root: Path, stream: str, shards: Sequence[int], target: LakeTarget
+    ) -> "dict[int, BegunShard]":
+        """Begin shards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,19 +123,22 @@ def start_shards(order: LakeOrder) -> LakeAnswer:
         CorruptionError: The table is damaged.
     """
     with LakeStarter() as starter:
-        return _started(order, starter)
+        return started_by(starter, order)
 
 
-def _started(order: LakeOrder, starter: LakeStarter) -> LakeAnswer:
+def started_by(starter: Starter, order: LakeOrder) -> LakeAnswer:
+    """Begin those shards from the lake that are to, by way of a process.
+
+    Raises:
+        ShardlogError: As `start_shards` does.
+    """
     topic = order.topic
-    numbers = {*order.sides, *order.others}
-    shards = sorted({*numbers, *map(retry_shard_of, numbers)})
-    positions = starter.positions(order.root, topic, shards, order.target)
+    faults: dict[int, ShardlogError] = {}
+    positions = _positions(order, starter, {*order.sides, *order.others}, faults)
     # IMPORTANT: read last; a log that goes on meanwhile, in another process, is not behind then.
     progress = shard_progress(order.root, topic)
     local = {number: shard.committed for number, shard in progress.items()}
     wanted: list[int] = []
-    faults: dict[int, ShardlogError] = {}
     for number, side in order.sides.items():
         chosen = [
             (shard, positions[shard].published)
@@ -144,8 +161,27 @@ def _started(order: LakeOrder, starter: LakeStarter) -> LakeAnswer:
     return LakeAnswer(positions.keys(), begun, faults)
 
 
+def _positions(
+    order: LakeOrder, starter: Starter, numbers: Collection[int], faults: dict[int, ShardlogError]
+) -> "Mapping[int, LakePosition]":
+    """Ask of partitions; where that fails for a shard, of each by itself, whose fault it is."""
+    shards = sorted({*numbers, *map(retry_shard_of, numbers)})
+    try:
+        return starter.positions(order.root, order.topic, shards, order.target)
+    except ShardlogError as error:
+        if error.shard is None:
+            raise
+        if len(numbers) == 1:
+            faults.update(dict.fromkeys(numbers, error))
+            return {}
+    positions: dict[int, LakePosition] = {}
+    for number in sorted(numbers):
+        positions.update(_positions(order, starter, [number], faults))
+    return positions
+
+
 def _begin(
-    order: LakeOrder, starter: LakeStarter, shards: list[int]
+    order: LakeOrder, starter: Starter, shards: list[int]
 ) -> "Mapping[int, BegunShard | ShardlogError]":
     """Begin shards; where that fails for several, each by itself, whose fault it is then."""
     if not shards:

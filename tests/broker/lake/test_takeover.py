@@ -64,15 +64,18 @@ def test_machine_that_is_lost_is_replaced_by_another(
     topic, target = lab.topic(partitions=2), store.target()
     for name, value in target.options.items():
         monkeypatch.setenv(name, value)
+    settings = lake_of(target)
+    if isinstance(store, DirectoryStore):
+        settings["stream__key_mode"] = "dictionary"
     lab.produce(topic, 1000)
-    worker = lab.doomed(topic, **lake_of(target))
+    worker = lab.doomed(topic, **settings)
     await_published(target, topic)
     # Of these nobody knows how far they are published.
     lab.produce(topic, 500)
     worker.kill()
     lose_machine(lab)
     at_machine(lab, "second")
-    other = lab.worker(topic, **lake_of(target))
+    other = lab.worker(topic, **settings)
     expect_as_single_owner(lab, topic)
     assert begun_ends(other).keys() == {0, 1}
     await_that(lambda: figures(other, "takeovers_total") == {"": 2}, "a count of both")

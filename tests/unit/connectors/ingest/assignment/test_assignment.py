@@ -175,6 +175,16 @@ def test_shard_that_is_beginning_from_the_lake_is_waited_for_without_a_line(benc
     assert bench.said("partition opened") == [0]
 
 
+def test_fault_of_a_topic_is_told_once_of_all_its_partitions_that_wait(bench):
+    bench.opening.refusals = dict.fromkeys((A, B), BeginningShardError("from the lake"))
+    bench.assignment.take([A, B, C])
+    refused = InvalidRequestError("credentials are refused", stream=TOPIC)
+    bench.opening.refusals = dict.fromkeys((A, B), refused)
+    assert bench.try_waiting(1) == [A]
+    assert bench.said("quarantined") == [[0, 1]]
+    assert list(bench.assignment.writers) == [C]
+
+
 def test_shard_that_is_beginning_from_the_lake_may_take_as_long_as_it_does(bench):
     bench.opening.refusals = {A: BeginningShardError("from the lake")}
     bench.assignment.take([A])

@@ -200,6 +200,16 @@ def test_store_that_refuses_is_asked_again_with_each_try(bench):
     assert bench.settle_at_last(A) is None
 
 
+def test_store_that_refused_is_asked_of_all_again_after_a_while(bench):
+    bench.lake.failure = InvalidRequestError("credentials are refused", stream=TOPIC)
+    bench.shards.come([A, B])
+    assert bench.settle(A) == [InvalidRequestError]
+    bench.lake.failure = None
+    bench.clock.elapsed_s += 2.1
+    assert [bench.settle_at_last(B), bench.settle_at_last(A)] == [None, None]
+    assert bench.lake.partitions == [[0, 1], [0, 1]]
+
+
 def test_fault_of_one_partition_is_its_own(bench):
     lost = LostRangeError("nobody has it", stream=TOPIC, shard=1, start=0, end=5)
     bench.lake.answer = LakeAnswer((0, 1), {}, {1: lost})

@@ -1,0 +1,83 @@
+"""Which shards of partitions that come begin from the lake, and whose fault it is if one cannot."""
+
+from pathlib import Path
+
+import pytest
+
+from connectors.group.retry_shards import retry_shard_of
+from connectors.ingest.assignment.lake_start import KafkaSide
+from connectors.ingest.lake.lake_tasks import LakeOrder, started_by
+from storage_core import CorruptionError, LostRangeError, UnavailableError
+from storage_core.lake import BegunShard, LakePosition, lake_target
+from tests.unit.connectors.writers import TOPIC, make_stream
+
+RETRY = retry_shard_of(0)
+
+
+class ScriptedStarter:
+    """A table that stands at 100 in some shards; what is damaged fails whatever it is part of."""
+
+    def __init__(self, *shards, own=(), damaged=(), failure=None):
+        self.shards, self.own, self.damaged, self.failure = shards, own, damaged, failure
+        self.begun = []
+
+    def positions(self, _root, stream, shards, _target):
+        self._refuse_damaged(stream, shards)
+        if self.failure is not None:
+            raise self.failure
+        return {at: LakePosition(at, 100, at in self.own) for at in self.shards if at in shards}
+
+    def begin(self, _root, stream, shards, _target):
+        self._refuse_damaged(stream, shards)
+        self.begun += shards
+        return {at: BegunShard(at, 0, 100, 100, 1, archived=False) for at in shards}
+
+    def _refuse_damaged(self, stream, shards):
+        for shard in set(self.damaged).intersection(shards):
+            message = "torn"
+            raise CorruptionError(message, stream=stream, shard=shard)
+
+
+@pytest.fixture
+def order(tmp_path: Path) -> LakeOrder:
+    """Three partitions that come, of which none has rows here."""
+    make_stream(tmp_path, 3)
+    sides = dict.fromkeys(range(3), KafkaSide(0))
+    return LakeOrder(tmp_path, TOPIC, lake_target(f"file://{tmp_path}-lake"), sides)
+
+
+def test_shards_that_the_table_has_begin_and_their_retry_shards(order):
+    starter = ScriptedStarter(0, 2, RETRY)
+    answer = started_by(starter, order)
+    assert starter.begun == [0, RETRY, 2]
+    assert (set(answer.begun), set(answer.in_lake)) == ({0, 2, RETRY}, {0, 2, RETRY})
+    assert answer.faults == {}
+
+
+def test_own_log_that_has_less_than_the_table_begins_anew(order):
+    assert set(started_by(ScriptedStarter(0, own=[0]), order).begun) == {0}
+
+
+def test_damage_of_one_shard_is_its_partition_s_fault(order):
+    starter = ScriptedStarter(0, 1, 2, damaged=[1])
+    answer = started_by(starter, order)
+    assert sorted(starter.begun) == [0, 2]
+    assert {at: type(error) for at, error in answer.faults.items()} == {1: CorruptionError}
+
+
+def test_damage_of_a_retry_shard_is_its_partition_s_fault(order):
+    answer = started_by(ScriptedStarter(0, 1, damaged=[RETRY]), order)
+    assert (set(answer.begun), set(answer.faults)) == ({1}, {0})
+
+
+def test_partition_that_kafka_has_no_longer_whole_does_not_begin(order):
+    order.sides[1] = KafkaSide(101)
+    starter = ScriptedStarter(0, 1)
+    answer = started_by(starter, order)
+    assert starter.begun == [0]
+    assert type(answer.faults[1]) is LostRangeError
+
+
+def test_store_that_is_silent_is_nobody_s_fault_alone(order):
+    with pytest.raises(UnavailableError):
+        started_by(ScriptedStarter(failure=UnavailableError("no answer")), order)
