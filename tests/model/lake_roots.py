@@ -40,7 +40,7 @@ CALLS: Final[Sequence[tuple[type, str]]] = (
 )
 _NS_A_MS: Final = 10**6
 _COLUMNS: Final = ("primary", "version", "address", "late", "payload")
-Shown = tuple[Any, ...]
+Fields = tuple[Any, ...]
 
 
 @contextmanager
@@ -181,11 +181,11 @@ class Roots:
             assert reader.committed() == {SHARD: self.plain.committed}
             columns = [self._id_column, *_COLUMNS]
             by_arrival = [row for rows in reader.scan(columns=columns) for row in rows.to_pylist()]
-            assert sorted(map(self._shown, by_arrival), key=_address) == list(map(_plain, visible))
-            by_id = map(self._shown, reader.read(columns=columns).to_pylist())
+            assert sorted(map(self._row_of, by_arrival), key=_address) == list(map(_plain, visible))
+            by_id = map(self._row_of, reader.read(columns=columns).to_pylist())
             assert sorted(by_id, key=_address) == list(map(_plain, visible))
             newest = {row.secondary: row for row in sorted(visible, key=lambda row: row.primary)}
-            of_each = sorted(map(self._shown, reader.rows.newest().to_pylist()))
+            of_each = sorted(map(self._row_of, reader.rows.newest().to_pylist()))
             assert of_each == sorted(map(_plain, newest.values()))
         self._check_table({row.address for row in visible})
 
@@ -226,7 +226,7 @@ class Roots:
     def _id_in(self, row: dict[str, Any]) -> int:
         return id_of(row["key"]) if self._has_keys else int(row["secondary"])
 
-    def _shown(self, row: dict[str, Any]) -> Shown:
+    def _row_of(self, row: dict[str, Any]) -> Fields:
         return (self._id_in(row), *(row[name] for name in _COLUMNS))
 
     # --- how it is done ----------------------------------------------------------------------
@@ -286,9 +286,9 @@ class Roots:
         return published
 
 
-def _address(row: Shown) -> int:
+def _address(row: Fields) -> int:
     return int(row[3])
 
 
-def _plain(row: PlainRow) -> Shown:
+def _plain(row: PlainRow) -> Fields:
     return (row.secondary, row.primary, row.version, row.address, row.late, row.payload)

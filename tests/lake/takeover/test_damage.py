@@ -95,13 +95,13 @@ def test_damaged_file_of_a_table_is_told_and_no_row_of_it(lab, damage, seed):
 def test_no_byte_of_a_file_s_end_is_taken_for_another(lab):
     lab.published(40)
     file = lab.files()[0]
-    place = lab.target.directory
+    table = lab.target.directory
     written = file.read_bytes()
-    path = str(file.relative_to(place))
+    path = str(file.relative_to(table))
     (footer,) = read_footers(FileStore(lab.target), {path: len(written)})
-    for at in range(len(written) - footer.proof.footer_bytes, len(written), 13):
+    for place in range(len(written) - footer.proof.footer_bytes, len(written), 13):
         damaged = bytearray(written)
-        damaged[at] ^= 1 << at % 8
+        damaged[place] ^= 1 << place % 8
         file.write_bytes(damaged)
         with pytest.raises(CorruptionError, match=file.name):
             read_footers(FileStore(lab.target), {path: len(written)})
