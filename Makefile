@@ -16,7 +16,7 @@ JOBS ?= $(shell echo $$(( 2 * $(CORES) < 8 ? 2 * $(CORES) : 8 )))
 # a server that is killed, frozen, damaged; owners: moves between roots, their servers killed; doors:
 # Spark's reads, over a server too; commands: N random and mutated commands; events: N kills
 # of a store of events; cluster: Spark's machines, killed in turn; lake: N random histories of a table
-# and its owners;
+# and its owners, and of machines that are lost;
 # matrix: cases that `make test` leaves out; empty for all files of tests/faults) and how often.
 KIND ?=
 N ?=
@@ -33,7 +33,7 @@ FAULTS_events := $(foreach room,store state,$(addprefix tests/events/$(room)/tes
 	$(addprefix tests/events/,subscriptions/test_killed.py subscriptions/test_model.py \
 	remembered/test_never_twice_or_missing.py front_ends/test_killed_server.py)
 FAULTS_commands := tests/unit/typed_events/language/test_fuzz.py tests/events/front_ends/test_fuzz.py
-FAULTS_lake := tests/lake tests/model/test_lake.py
+FAULTS_lake := tests/lake tests/broker/lake tests/model/test_lake.py
 FAULTS_serve := tests/log/serve/test_faults.py tests/spark/sink/test_server_kills.py
 FAULTS_owners := tests/log/serve/test_moved_owners.py
 # Each read of Spark over a server, too.
@@ -47,7 +47,7 @@ FAULTS_interrupts := tests/log/writing/test_interruptions.py tests/log/expiry/te
 FAULTS_matrix := -m thinned
 # Which counts N sets; of some kinds one alone, whose folders have other campaigns as well.
 COUNTS := $(addprefix SHARDLOG_,EXAMPLES $(addprefix FAULT_,KILLS POWER DAMAGE SPARK_KILLS NATIVE INDEX COLD \
-	EXPORT AVRO POISON SERVE CLUSTER COMMANDS EVENTS LAKE) $(addprefix BROKER_,KILLS REBALANCES LETTERS OPERATIONS RESTARTS TRANSACTIONS))
+	EXPORT AVRO POISON SERVE CLUSTER COMMANDS EVENTS LAKE) $(addprefix BROKER_,KILLS REBALANCES LETTERS OPERATIONS RESTARTS TRANSACTIONS LAKE))
 COUNTS_properties := SHARDLOG_EXAMPLES
 COUNTS_model := SHARDLOG_MODEL_EXAMPLES
 COUNTS_interrupts := SHARDLOG_INTERRUPT_EVERY

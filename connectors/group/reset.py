@@ -107,11 +107,13 @@ def planned_resets(
         numbers: Which partitions; none for all that have a shard.
 
     Raises:
-        InvalidRequestError: There is no such stream or partition, or it is no topic's copy.
+        InvalidRequestError: There is no such stream or partition, it is no topic's copy, or its
+            lake would undo the reset.
         CorruptionError: How far a chosen partition is stored cannot be read.
         BrokerUnavailableError: Kafka does not answer.
     """
-    origin = describe_stream(root, stream).origin
+    described = describe_stream(root, stream)
+    origin = described.origin
     if origin is None:
         message = "the stream is no copy of a topic; there is nothing to take again"
         raise InvalidRequestError(message, stream=stream)
@@ -130,7 +132,15 @@ def planned_resets(
     for partition in partitions:
         offset, remark = clamped(wanted[partition], lows[partition], ends[partition])
         resets.append(Reset(partition, current.get(partition.number), offset, clamped=remark))
-    rows = _rows(root, stream, [one.partition.number for one in resets if one.effect == "archive"])
+    archived = [one.partition.number for one in resets if one.effect == "archive"]
+    if archived and described.options.lake is not None:
+        # The table goes on to name the log that has published it, and the next worker begins there.
+        message = (
+            f"a new log would begin from the lake, {described.options.lake}, where that ends; name "
+            "the stream another one first: shardlog alter ROOT STREAM lake=…"
+        )
+        raise InvalidRequestError(message, stream=stream, shard=archived[0])
+    rows = _rows(root, stream, archived)
     return [replace(one, rows=rows.get(one.partition.number, 0)) for one in resets]
 
 

@@ -38,6 +38,7 @@ from connectors.ingest.dead_letter_watch import DeadLetterWatch
 from connectors.ingest.expiry_timer import ExpiryTimer
 from connectors.ingest.fetch_policy import WAIT_MOST_S, CallSize, FetchPolicy
 from connectors.ingest.intake import Intake
+from connectors.ingest.lake.lake_shards import LakeShards
 from connectors.ingest.lake.lake_timer import LakeTimer, lake_topics
 from connectors.ingest.lake.last_publish import LastPublish
 from connectors.ingest.lake.topic_retentions import TopicRetentions
@@ -95,7 +96,7 @@ class Worker:
         records_max, bytes_max = options.round_records_max, options.round_bytes_max
         self._pending = PendingBatch(self.counts, records_max, bytes_max)
         events = EventValues(options.root)
-        self._opening = ShardOpening(options, self._consumer, identities, clock, log, events)
+        self._opening = self._shard_opening(identities, events)
         self._quarantine = Quarantine(options.on_fault, notes, stream_of, clock, log)
         pauses = PauseWatch(options.root)
         self._assignment = Assignment(
@@ -157,6 +158,11 @@ class Worker:
             self._last_publish,
             self.latest_state,
         )
+
+    def _shard_opening(self, identities: TopicIdentities, events: EventValues) -> ShardOpening:
+        options, clock, log = self._options, self._clock, self._log
+        lake_shards = LakeShards(options, self.counts, clock, log)
+        return ShardOpening(options, self._consumer, identities, clock, log, events, lake_shards)
 
     def _build_maintenance(self) -> None:
         """Make what becomes of rows that are stored."""

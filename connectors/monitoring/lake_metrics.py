@@ -50,6 +50,11 @@ def lake_families(state: WorkerState) -> Iterator[Family]:
         "Failures to publish.",
         {name: of.failures for name, of in counts.items()},
     )
+    yield _counter(
+        "takeovers",
+        "Shards that began from the lake.",
+        {name: of.takeovers for name, of in counts.items()},
+    )
     yield Family(
         "shardlog_topic_retention_seconds",
         "gauge",

@@ -23,6 +23,7 @@ LOGGERS: Final = (
     "dead_letter_policy",
     "dead_letter_watch",
     "expiry_timer",
+    "lake_shards",
     "lake_timer",
     "last_publish",
     "maintenance_timer",
@@ -32,6 +33,7 @@ LOGGERS: Final = (
     "round_results",
     "schema_waits",
     "server_child",
+    "shard_births",
     "shard_opening",
     "worker",
 )

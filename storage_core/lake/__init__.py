@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from storage_core.lake.status import lake_status, shard_status
     from storage_core.lake.takeover.begin import BegunShard, begin_from_lake
     from storage_core.lake.takeover.positions import LakePosition, lake_positions
+    from storage_core.lake.takeover.starter import LakeStarter
     from storage_core.lake.target import LakeTarget, lake_target
+    from storage_core.lake.version_files import TableFiles, table_files
 else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
@@ -44,6 +46,8 @@ else:
             "status": ("lake_status", "shard_status"),
             "takeover.begin": ("BegunShard", "begin_from_lake"),
             "takeover.positions": ("LakePosition", "lake_positions"),
+            "takeover.starter": ("LakeStarter",),
+            "version_files": ("TableFiles", "table_files"),
             "target": ("LakeTarget", "lake_target"),
             "maintenance.vacuuming": ("vacuum_stream",),
         },
@@ -58,6 +62,7 @@ __all__: Final = [
     "LakePosition",
     "LakeProblem",
     "LakePublisher",
+    "LakeStarter",
     "LakeStatus",
     "LakeTarget",
     "LakeVacuum",
@@ -65,6 +70,7 @@ __all__: Final = [
     "PublishReport",
     "ShardLakeStatus",
     "ShardPublished",
+    "TableFiles",
     "begin_from_lake",
     "check_lake",
     "lake_options",
@@ -75,6 +81,7 @@ __all__: Final = [
     "publish_shard",
     "publish_stream",
     "shard_status",
+    "table_files",
     "target_of",
     "vacuum_stream",
 ]

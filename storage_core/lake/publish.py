@@ -11,28 +11,19 @@ from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
 
 from storage_core.engine.private_directory import PrivateDirectory
-from storage_core.errors import CorruptionError, InvalidRequestError
+from storage_core.errors import InvalidRequestError
 from storage_core.lake.options_file import lake_options
 from storage_core.lake.publishing.consent import Consent
-from storage_core.lake.publishing.mirror import MirrorStep, StepLimits, next_step
-from storage_core.lake.publishing.ownership import LakeOwnerError
 from storage_core.lake.publishing.publication import Publication
 from storage_core.lake.publishing.report import PublishReport, ShardPublished
-from storage_core.lake.table import LakeConflictError
+from storage_core.lake.publishing.rounds import publish_in_rounds
 from storage_core.lake.target import LakeTarget, lake_target
 from storage_core.parts.progress import OnRows
 from storage_core.platform.clock import SystemClock
 from storage_core.platform.durable_file import taking_errors
 from storage_core.reader import StreamReader
-from storage_core.sql.part_groups import PartGoneError
-
-# How often one commit is tried. Each time somebody else has committed or merged, so that there is
-# progress whenever one fails, and nobody needs to wait.
-TRIES_MAX: Final = 20
-_LEAST: Final = StepLimits(parts=1, rows=1)
 
 
 def publish_shard(  # noqa: PLR0913 - how a call is bounded and followed
@@ -45,6 +36,7 @@ def publish_shard(  # noqa: PLR0913 - how a call is bounded and followed
     commits_max: int | None = None,
     accept_hole: bool = False,
     take_over: bool = False,
+    repair: bool = False,
 ) -> ShardPublished:
     """Publish what is sealed of a shard, in steps of some parts, each of which is one commit.
 
@@ -56,8 +48,8 @@ def publish_shard(  # noqa: PLR0913 - how a call is bounded and followed
     4. Upload: what is added, each file compared with its digest, under names that tell what is in
        them, and the heads of new rows (heads/). Before that the table is made, or gets the columns
        that it lacks; then all begins at 1.
-    5. Commit: the files, and the published address, at once. If somebody else has committed since
-       1, all begins there; so it does if a part was deleted meanwhile.
+    5. Commit: the files, and the published address, at once. If somebody else has changed the
+       shard since 1, all begins there; so it does if a part was deleted meanwhile.
     6. Read back: load the table again; it has the files and the address.
     7. Tend, once nothing is left to publish: heads runs that are missing are written, some are
        merged.
@@ -73,11 +65,13 @@ def publish_shard(  # noqa: PLR0913 - how a call is bounded and followed
         target: Where the table is.
         scratch: A directory for files that are not uploaded as they lie; if None a temporary one.
         on_rows: Called again and again with how many rows were uploaded so far.
-        commits_max: After how many commits to leave the rest for another call.
+        commits_max: After how many commits, or a GiB of files that go, to leave the rest for
+            another call.
         accept_hole: Go on where the log begins above the published address, as one does whose
             source had lost what lies between; the table never has it then.
         take_over: Publish though another log publishes the shard. That one is refused from then
             on; rows that its root has in the table alone are lost to it.
+        repair: Upload again what the table or its store has lost of parts that were published.
 
     Raises:
         LakeOwnerError: Another log publishes the shard.
@@ -87,10 +81,12 @@ def publish_shard(  # noqa: PLR0913 - how a call is bounded and followed
         LostRangeError: The log begins above the published address.
         UnavailableError: The store does not answer, or others commit all the time.
     """
-    consent = Consent(hole=accept_hole, take_over=take_over)
+    consent = Consent(accept_hole, take_over, repair)
     with _scratch(scratch) as directory:
         publication = Publication(reader, target, directory, on_rows, consent)
-        return _publish(publication, shard, commits_max)
+        done = publish_in_rounds(publication, [shard], commits_max)
+        done.raise_first()
+        return done.published[shard]
 
 
 def publish_stream(  # noqa: PLR0913 - how a call is bounded and followed
@@ -101,8 +97,9 @@ def publish_stream(  # noqa: PLR0913 - how a call is bounded and followed
     on_rows: OnRows | None = None,
     accept_hole: bool = False,
     take_over: bool = False,
+    repair: bool = False,
 ) -> PublishReport:
-    """Publish what is sealed of all shards of a stream, one after the other.
+    """Publish what is sealed of all shards of a stream, in commits that each are of all of them.
 
     A shard with a damaged part, or that another log publishes, does not keep the others from being
     published.
@@ -114,27 +111,21 @@ def publish_stream(  # noqa: PLR0913 - how a call is bounded and followed
         on_rows: Called again and again with how many rows were uploaded so far.
         accept_hole: As `publish_shard` takes it.
         take_over: As `publish_shard` takes it.
+        repair: As `publish_shard` takes it.
 
     Raises:
-        CorruptionError: A part is damaged; all that can be is published.
+        CorruptionError: A part is damaged, or the table lacks one; all that can be is published.
         LakeOwnerError: Another log publishes a shard; as above.
         InvalidRequestError: There is no such stream, or it has no lake.
         ShardlogError: As `publish_shard` does.
     """
-    consent = Consent(hole=accept_hole, take_over=take_over)
+    consent = Consent(accept_hole, take_over, repair)
     with StreamReader.open(root, name) as reader, _scratch(None) as directory:
         place = target or target_of(reader)
         publication = Publication(reader, place, directory, on_rows, consent)
-        published: dict[int, ShardPublished] = {}
-        refusal: CorruptionError | LakeOwnerError | None = None
-        for shard in reader.committed():
-            try:
-                published[shard] = _publish(publication, shard, None)
-            except (CorruptionError, LakeOwnerError) as error:
-                refusal = refusal or error
-        if refusal is not None:
-            raise refusal
-        return PublishReport(place.uri, published)
+        done = publish_in_rounds(publication, reader.committed())
+        done.raise_first()
+        return PublishReport(place.uri, done.published, publication.commits)
 
 
 def target_of(reader: StreamReader) -> LakeTarget:
@@ -148,61 +139,6 @@ def target_of(reader: StreamReader) -> LakeTarget:
         message = "the stream has no lake: set its option `lake`, or name a place"
         raise InvalidRequestError(message, stream=reader.rows.shards.meta.name)
     return lake_target(uri, lake_options())
-
-
-def _publish(publication: Publication, shard: int, commits_max: int | None) -> ShardPublished:
-    """Publish a shard in steps until nothing is left to do, or the limit is reached."""
-    limits = StepLimits()
-    done: ShardPublished | None = None
-    tries = 0
-    while done is None or not (done.is_whole or done.commits == commits_max):
-        try:
-            last = _step(publication, shard, limits)
-        except (LakeConflictError, PartGoneError):
-            tries += 1
-            if tries == TRIES_MAX:
-                raise
-            continue
-        except CorruptionError:
-            if limits == _LEAST:
-                raise
-            # What lies before the damaged part is published without it.
-            limits = _LEAST
-            continue
-        tries = 0
-        done = last if done is None else done.then(last)
-    if not done.is_whole:
-        return done
-    if done.commits:
-        publication.tend_heads(shard)  # 7
-    return publication.with_files_gone(done)  # 8
-
-
-def _step(publication: Publication, shard: int, limits: StepLimits) -> ShardPublished:
-    """Do one step, as `publish_shard` says, unless nothing is left to do."""
-    table = publication.load()  # 1
-    parts = publication.parts(shard)  # 2
-    listing = publication.listing(shard, table, parts)
-    step = next_step(listing, limits)  # 3
-    if step is None and publication.claims(table, listing, shard):
-        step = MirrorStep((), (), listing.begin)
-    if step is None:
-        return ShardPublished(shard, listing.begin, listing.begin, listing.sealed)
-    columns = publication.prepare(shard, table)
-    files = publication.upload(shard, parts, step, columns, listing.begin)  # 4
-    publication.commit(shard, files, step)  # 5, 6
-    return ShardPublished(
-        shard,
-        listing.begin,
-        step.end,
-        listing.sealed,
-        rows=sum(file.rows for file in files if file.is_new),
-        files_added=len(files),
-        files_removed=len(step.removes),
-        bytes=sum(file.size for file in files),
-        commits=1,
-        is_whole=False,
-    )
 
 
 @contextmanager

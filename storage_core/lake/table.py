@@ -393,11 +393,7 @@ class LakeTable:
                 self._delta.schema(),
                 partition_by=[SHARD],
                 commit_properties=CommitProperties(
-                    custom_metadata={
-                        SHARD: ",".join(str(of.shard) for of in changes),
-                        "published": ",".join(str(of.end) for of in changes),
-                        **notes.metadata(),
-                    },
+                    custom_metadata=notes.metadata({of.shard: of.end for of in changes}),
                     max_commit_retries=0,
                     app_transactions=[txn for of in changes for txn in self._transactions(of)],
                 ),

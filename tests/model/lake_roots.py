@@ -1,7 +1,7 @@
 """A partition whose log has a lake, beside plain lists: roots come and go, the records stay.
 
 roots.append(...)       the owner of the partition and the lists get the next records of its topic
-roots.publish()         what is sealed
+roots.publish_all()     what there is
 roots.lose()            the owner's root is gone; another one begins from the table, and the source
                         gives it what the table does not have
 roots.check()           the owner shows what the lists show, and the table has each row once
@@ -141,6 +141,11 @@ class Roots:
         except ForeignDataError:
             self.begin_again(0, SimulatedCrash, behind=False)
             self.owner.publish()
+
+    def publish_all(self) -> None:
+        """Seal what there is, and publish it."""
+        self.seal()
+        self.publish()
 
     def fail_to_publish(self, call: int, error: type[BaseException], behind: bool) -> None:
         with (

@@ -48,7 +48,7 @@ _failure = (
     st.booleans(),
 )
 _append = st.tuples(st.just("append"), _rows)
-_publish = st.tuples(st.just("publish"))
+_publish = st.tuples(st.just("publish_all"))
 _actions = st.one_of(
     _append,
     _append,
@@ -73,9 +73,9 @@ _actions = st.one_of(
 )
 
 
-@given(st.lists(_actions, min_size=8, max_size=20), st.booleans())
+@given(_rows, st.lists(_actions, min_size=8, max_size=20), st.booleans())
 @settings(max_examples=EXAMPLES)
-def test_rows_outlive_their_machines(actions: list[Any], has_keys: bool) -> None:
+def test_rows_outlive_their_machines(first: list[Any], actions: list[Any], has_keys: bool) -> None:
     folder = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else None))
     roots = Roots(
         folder,
@@ -87,11 +87,10 @@ def test_rows_outlive_their_machines(actions: list[Any], has_keys: bool) -> None
         keep_replaced=timedelta(0),
     )
     try:
-        for name, *arguments in actions:
+        for name, *arguments in ("append_often", first), ("publish_all",), *actions:
             getattr(roots, name)(*arguments)
             roots.check()
-        roots.seal()
-        roots.publish()
+        roots.publish_all()
         roots.check()
         assert roots.problems() == []
     finally:

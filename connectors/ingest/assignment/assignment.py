@@ -22,6 +22,7 @@ from connectors.ingest.assignment.partition_writer import PartitionWriter
 from connectors.ingest.assignment.quarantine import Quarantine, is_of_topic
 from connectors.ingest.assignment.shard_opening import ShardOpening
 from connectors.ingest.assignment.waiting_partitions import WaitingPartitions
+from connectors.ingest.lake.lake_shards import BeginningShardError
 from connectors.ingest.pending_batch import PendingBatch
 from connectors.kafka import Consumer, Fetched, Partition, Place
 from storage_core import (
@@ -40,6 +41,8 @@ _MAY_PASS: Final = (UnavailableError, ShardPoisonedError)
 _OF_DISKS: Final = (*_MAY_PASS, InvalidRequestError)
 # Why a shard that was poisoned cannot be opened though its disk may be well again.
 _OTHERS_DOING: Final = (BrokerUnavailableError, ShardLockedError)
+# What is under way, however long it takes.
+_ENDS_BY_ITSELF: Final = (PausedShardError, BeginningShardError)
 
 
 class Assignment:
@@ -147,6 +150,7 @@ class Assignment:
         for partition in partitions:
             self._waiting.drop(partition)
             self.paused.pop(partition, None)
+        self._opening.forget(partitions)
         self._touched.difference_update(partitions)
         self._pending.drop(partitions)
         self._quarantine.forget(partitions)
@@ -231,14 +235,14 @@ class Assignment:
                 writer = self._open(partition)
             except ShardlogError as error:
                 has_more_time = self._waiting.has_more_time(waiting, now_s)
-                # The pause is seen at the next look, and ends the waiting.
-                has_more_time |= isinstance(error, PausedShardError)
+                # A pause is seen at the next look, and ends the waiting.
+                has_more_time |= isinstance(error, _ENDS_BY_ITSELF)
                 if not has_more_time or not isinstance(error, _MAY_PASS):
                     is_of_disk = waiting.poison is not None and isinstance(error, _OF_DISKS)
                     is_of_disk &= not isinstance(error, _OTHERS_DOING)
                     self.quarantine([partition], (is_of_disk and waiting.poison) or error)
                     continue
-                if not waiting.is_logged:
+                if not waiting.is_logged and not isinstance(error, BeginningShardError):
                     waiting.is_logged = True
                     self._log_waiting(partition, error)
                 if isinstance(error, BrokerUnavailableError):
@@ -267,6 +271,10 @@ class Assignment:
         self._waiting.retry(partition, _REOPEN_AFTER_S * reopens, error)
 
     def _wait_for(self, partition: Partition, reason: UnavailableError) -> None:
+        if isinstance(reason, BeginningShardError):
+            # Each shard of a stream with a lake does, for a moment.
+            self._waiting.queue(partition)
+            return
         self._log_waiting(partition, reason)
         self._waiting.retry(partition)
 
@@ -340,7 +348,7 @@ class Assignment:
         tried_ns = self._clock.now_ns()
         try:
             writer = self._open(partition)
-        except (BrokerUnavailableError, PausedShardError):
+        except (BrokerUnavailableError, *_ENDS_BY_ITSELF):
             self._quarantine.put_off(partition, self._clock.monotonic_s())
         except ShardlogError as error:
             concerned = (

@@ -13,6 +13,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
+from connectors.ingest.assignment.lake_start import KafkaSide, kafka_side
 from connectors.kafka import Consumer, Partition, Place
 from storage_core import Clock, ShardlogError
 
@@ -88,6 +89,18 @@ class ClusterAnswers:
         """Return where a partition begins and ends that has no shard yet."""
         answer = self._fresh(partition)
         return self._consumer.watermarks(partition) if answer is None else answer.watermarks
+
+    def side(self, partition: Partition) -> KafkaSide:
+        """Return what it says of a partition whose shard is not open yet.
+
+        Raises:
+            BrokerUnavailableError: The cluster is silent.
+        """
+        answer = self._fresh(partition)
+        if answer is not None:
+            return kafka_side(answer.watermarks[0], answer.group_place)
+        low, _ = self._consumer.watermarks(partition)
+        return kafka_side(low, self._consumer.group_places([partition]).get(partition))
 
     def group_place(self, partition: Partition, shard_next: int) -> Place | None:
         """Return what the group has committed of a partition, None if it has nothing.

@@ -1,14 +1,15 @@
 """How a partition's shard is opened, and where it goes on.
 
 Opening asks, in this order: is the topic the one its stream was made from; does the shard's data
-lie here; where does it go on; does Kafka still have what comes next. Nothing is made on disk
-before the first two are answered. Who holds what was opened, assignment.py says.
+lie here, or in the stream's lake (lake_shards.py); where does it go on; does Kafka still have what
+comes next. No shard is made before the first two are answered. Who holds what was opened,
+assignment.py says.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from connectors.group.home_mark import HomeMark, decode_home_mark
 from connectors.group.partition_shards import take_partition_shards
@@ -16,12 +17,14 @@ from connectors.group.retry_shards import finish_retry, refuse_beyond, retry_sha
 from connectors.group.rewinds import Rewind, Rewinds
 from connectors.ingest.assignment.cluster_answers import ClusterAnswers
 from connectors.ingest.assignment.partition_writer import PartitionWriter
+from connectors.ingest.assignment.shard_births import ShardBirths
 from connectors.ingest.assignment.start_offset import (
     check_group_offset,
     check_watermarks,
     out_of_range,
 )
 from connectors.ingest.assignment.topic_identity import TopicIdentities, topic_recreated
+from connectors.ingest.lake.lake_shards import LakeShards
 from connectors.ingest.start_checks import not_of_a_topic
 from connectors.ingest.values.json_values import EventValues
 from connectors.kafka import Consumer, Partition
@@ -42,6 +45,15 @@ from storage_core import (
     root_id,
 )
 
+# A copy has the ids of its root: which of the two it is cannot be known here.
+_OF_ITSELF: Final = (
+    "this root was restored, or is a copy of one that went on; what it lacks is fetched again, and "
+    "a second root needs a group.id of its own"
+)
+_OF_ANOTHER: Final = (
+    "another root stored what lies between, and had not published it; it is fetched again"
+)
+
 
 class ShardOpening:
     """Opens the shards of partitions. Belongs to the worker's thread, between rounds."""
@@ -54,15 +66,18 @@ class ShardOpening:
         clock: Clock,
         log: Any,  # noqa: ANN401 - a structlog logger has no better type
         events: EventValues,
+        lake_shards: LakeShards,
     ) -> None:
         self._options = options
         self._events = events
         self._consumer = consumer
         self._identities = identities
         self._answers = ClusterAnswers(consumer, clock)
+        self._lake_shards = lake_shards
         self._rewinds = Rewinds(options.root)
         self._clock = clock
         self._log = log
+        self._births = ShardBirths(options, consumer, identities, self._answers, lake_shards, log)
         self._topics_told: set[str] = set()
         # With start=latest, the topics it is said of; None for all.
         self.first_topics: Collection[str] | None = None
@@ -70,29 +85,34 @@ class ShardOpening:
     def ask(self, partitions: Collection[Partition], *, is_anew: bool = False) -> None:
         """Ask the cluster at once of partitions that are opened next, as ClusterAnswers does."""
         self._answers.ask(partitions, is_anew=is_anew)
+        if is_anew:
+            self._lake_shards.come(partitions)
+
+    def forget(self, partitions: Collection[Partition]) -> None:
+        """Take note that others have partitions from now on."""
+        self._lake_shards.go(partitions)
 
     def open(self, partition: Partition) -> PartitionWriter:
         """Open a partition's shard and find out where it goes on.
 
         Raises:
-            UnavailableError: The shard is held by another process, or the broker is silent;
-                trying again may help.
+            UnavailableError: The shard is held by another process, the broker or the lake's store
+                is silent, or the shard is beginning from the lake; trying again may help.
             ForeignDataError: The topic, or the data, is not ours.
             LostRangeError: Retention has passed records that were not stored.
             InvalidRequestError: Its number is one that no shard of a partition has.
         """
         refuse_beyond(partition)
         topic_id = self._identities.id_of(partition.topic)
-        born, origin = self._stream_of(partition, topic_id)
-        if partition.number not in born:
-            self._check_home(partition, None, 0)
-            starts = self._births(partition, is_new=not born)
-            Stream.add_shards(self._options.root, partition.topic, starts)
+        described, origin = self._stream_of(partition, topic_id)
+        self._settle_lake(partition, described)
+        self._make_shard(partition)
         stream = take_partition_shards(self._options.root, partition)
         try:
             if retry_shard_of(partition.number) in stream.committed():
                 # Before they are forwarded, or dropped.
                 finish_retry(stream, partition.number)
+            self._lake_shards.opened(partition, stream)
             return self._writer(partition, stream, origin)
         except BaseException:
             with suppress(ShardlogError):
@@ -101,8 +121,8 @@ class ShardOpening:
 
     def _stream_of(
         self, partition: Partition, topic_id: str
-    ) -> tuple[Collection[int], StreamOrigin]:
-        """Return the shards of a topic's stream, and what it is a copy of.
+    ) -> tuple[StreamDescription, StreamOrigin]:
+        """Return a topic's stream, and what it is a copy of.
 
         It is made if it is not there and the data is ours.
         """
@@ -111,7 +131,8 @@ class ShardOpening:
         try:
             stream = describe_stream(self._options.root, topic)
         except InvalidRequestError:
-            self._check_home(partition, None, 0)
+            if wanted.lake is None:
+                self._check_home(partition, None, 0)
             # Else a stream would be there that nothing can be stored in.
             self._check_type(topic, wanted.event_type)
             wanted_origin = StreamOrigin(
@@ -139,7 +160,7 @@ class ShardOpening:
             raise InvalidRequestError(message, stream=topic)
         self._check_type(topic, origin.event_type)
         self._tell_idle_settings(topic, stream.options, origin)
-        return stream.shards, origin
+        return stream, origin
 
     def _check_type(self, topic: str, event_type: str | None) -> None:
         """Refuse values of an event type that nobody has defined."""
@@ -178,49 +199,22 @@ class ShardOpening:
                 advice=idle.advice,
             )
 
-    def _births(self, partition: Partition, *, is_new: bool) -> dict[int, int]:
-        """Return where shards begin that are not there yet.
+    def _make_shard(self, partition: Partition) -> None:
+        """Make the shard, if it is not there."""
+        stream = describe_stream(self._options.root, partition.topic)
+        if partition.number in stream.shards:
+            return
+        if stream.options.lake is None:
+            self._check_home(partition, None, 0)
+        gone = self._gone(partition.topic)
+        starts = self._births.starts(partition, stream, gone, self.first_topics)
+        Stream.add_shards(self._options.root, partition.topic, starts)
 
-        With the first shard of a stream all partitions there are begin where `start` says; one
-        that is added later begins at its first record, and so does a topic that appears later.
-        """
-        if not is_new:
-            edges = self._answers.first_watermarks(partition)
-            return {partition.number: self._first(partition, *edges)}
-        topic = partition.topic
-        if self._options.mode == "static":
-            numbers: Iterable[int] = self._options.partitions[topic]
-        else:
-            numbers = range(self._identities.partitions_of(topic))
-        partitions = [Partition(topic, number) for number in numbers]
-        self.ask(partitions)
-        return {each.number: self._birth(each) for each in partitions}
-
-    def _birth(self, partition: Partition) -> int:
-        low, end = self._answers.first_watermarks(partition)
-        start_ms = self._options.start_ms()
-        if start_ms is not None:
-            offset = self._consumer.offset_at(partition, start_ms)
-            return end if offset is None else max(low, offset)
-        is_new = self.first_topics is not None and partition.topic not in self.first_topics
-        if self._options.start == "earliest" or is_new:
-            return self._first(partition, low, end)
-        return end
-
-    def _first(self, partition: Partition, low: int, end: int) -> int:
-        """Return the first offset that Kafka holds, and tell where that is not the very first."""
-        if low:
-            # Who just produced records that retention took at once would look for them in vain.
-            self._log.info(
-                "log start offset is not 0",
-                topic=partition.topic,
-                shard=partition.number,
-                offset=low,
-                end=end,
-                reason="Kafka's retention, or a deletion, took what was below"
-                + (", all there was" if low == end else ""),
-            )
-        return low
+    def _settle_lake(self, partition: Partition, stream: StreamDescription) -> None:
+        """Have the shard begin from the stream's lake, if it is to."""
+        if stream.options.lake is not None:
+            others = () if stream.shards else self._births.numbers(partition.topic)
+            self._lake_shards.settle(partition, stream, self._answers.side, others)
 
     def _writer(
         self, partition: Partition, stream: Stream, origin: StreamOrigin
@@ -229,9 +223,10 @@ class ShardOpening:
         home = HomeMark(root_id(self._options.root), stream.lineage(number))
         shard_next = stream.committed()[number]
         self._rewinds.settle(partition, shard_next)
-        self._check_home(partition, home, shard_next)
+        has_lake = stream.options.lake is not None
+        self._check_home(partition, home, shard_next, has_lake=has_lake)
         watermarks = self._answers.watermarks(partition, shard_next)
-        gap = check_watermarks(shard_next, watermarks, partition)
+        gap = check_watermarks(shard_next, watermarks, partition, has_lake=has_lake)
         source = stream.source(number) or {}
         if gap is not None:
             if self._options.on_out_of_range == "stop":
@@ -252,8 +247,18 @@ class ShardOpening:
             rules_of(self._options.stream, stream.options, origin),
         )
 
-    def _check_home(self, partition: Partition, home: HomeMark | None, shard_next: int) -> None:
-        """Refuse a partition whose data lies elsewhere."""
+    def _check_home(
+        self,
+        partition: Partition,
+        home: HomeMark | None,
+        shard_next: int,
+        *,
+        has_lake: bool = False,
+    ) -> None:
+        """Refuse a partition whose data lies elsewhere.
+
+        Of a stream with a lake, all that was published is here, and the rest is fetched again.
+        """
         committed = self._answers.group_place(partition, shard_next)
         if committed is None:
             return
@@ -261,7 +266,7 @@ class ShardOpening:
         mark = decode_home_mark(committed.metadata)
         adopt = self._options.adopt
         verdict = check_group_offset(
-            partition, shard_next, committed, home, adopt=adopt, dropped=gone
+            partition, shard_next, committed, home, adopt=adopt, dropped=gone, has_lake=has_lake
         )
         if mark is not None and mark.lineage in gone:
             # A reset or a drop, as the operator wanted it.
@@ -270,15 +275,14 @@ class ShardOpening:
             now_ms = self._clock.now_ns() // 10**6
             incarnation = describe_stream(self._options.root, partition.topic).incarnation
             self._rewinds.write(Rewind(*partition, now_ms, committed.offset, incarnation))
-            # A copy has the ids of its root: which of the two it is cannot be known here.
+            is_another = mark is not None and mark.lineage != home.lineage
             self._log.warning(
                 "group offset is ahead of the shard",
                 topic=partition.topic,
                 shard=partition.number,
                 group_offset=committed.offset,
                 shard_next=shard_next,
-                reason="this root was restored, or is a copy of one that went on; what it lacks is "
-                "fetched again, and a second root needs a group.id of its own",
+                reason=_OF_ANOTHER if is_another else _OF_ITSELF,
             )
         # Before the shard is there nothing can be said of where it will stand.
         if verdict == "ignored" and home is not None:

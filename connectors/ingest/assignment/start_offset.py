@@ -21,6 +21,7 @@ def check_group_offset(  # noqa: PLR0913 - all that the decision stands on
     *,
     adopt: bool,
     dropped: Collection[str] = (),
+    has_lake: bool = False,
 ) -> Verdict:
     """Judge a group offset that differs from the shard's own next offset.
 
@@ -34,6 +35,7 @@ def check_group_offset(  # noqa: PLR0913 - all that the decision stands on
         home: The shard's own mark; None when there is no shard yet.
         adopt: Whether a copy of a root may go on.
         dropped: Lineages of logs that were dropped from this root, or archived by a reset.
+        has_lake: Whether what another log published of the shard is here, and the rest in Kafka.
 
     Returns:
         `ignored` when somebody else moved the group's offset, else `go on`.
@@ -50,7 +52,10 @@ def check_group_offset(  # noqa: PLR0913 - all that the decision stands on
         return "go on"
     topic, number = place
     ahead = f"the group stands at {group_offset}, this shard at {shard_next}"
-    if home is None or mark.lineage != home.lineage:
+    is_of_another = home is None or mark.lineage != home.lineage
+    if is_of_another and has_lake:
+        return "go on"
+    if home is None or is_of_another:
         message = (
             f"{ahead}: its data lies in root {mark.root_id}; run the worker there, or use "
             "another group.id for a second copy"
@@ -66,9 +71,15 @@ def check_group_offset(  # noqa: PLR0913 - all that the decision stands on
 
 
 def check_watermarks(
-    shard_next: int, watermarks: tuple[int, int], place: tuple[str, int]
+    shard_next: int, watermarks: tuple[int, int], place: tuple[str, int], *, has_lake: bool = False
 ) -> tuple[int, int] | None:
     """Return the offsets that retention took before they were stored, None if there are none.
+
+    Args:
+        shard_next: Where the shard stands.
+        watermarks: Where the partition begins and ends.
+        place: Topic and partition.
+        has_lake: Whether the stream has one, from which another log would begin too.
 
     Raises:
         ForeignDataError: The partition ends below what is stored.
@@ -76,11 +87,13 @@ def check_watermarks(
     low, end = watermarks
     topic, number = place
     if end < shard_next:
+        way_out = "drop the stream to take the topic anew, or use another root"
+        if has_lake:
+            way_out = "drop the stream and name it another lake to take the topic anew"
         message = (
             f"the partition ends at {end}, below {shard_next} which is stored: its log was cut "
             "(unclean election or a restored broker); records to come would differ from those "
-            "stored at the same offsets; drop the stream to take the topic anew, or use "
-            "another root"
+            f"stored at the same offsets; {way_out}"
         )
         raise ForeignDataError(message, stream=topic, shard=number, start=end, end=shard_next)
     return (shard_next, low) if low > shard_next else None

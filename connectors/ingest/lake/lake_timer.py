@@ -144,10 +144,14 @@ class LakeTimer:
     def counts_of(self, writers: Mapping[Partition, PartitionWriter]) -> dict[str, LakeCounts]:
         """Return what was published of the streams that have a lake, and of those that were."""
         counts = self._counts
-        topics = {*lake_topics(writers), *counts.lake_rows, *counts.lake_failures}
+        of_before = (counts.lake_rows, counts.lake_failures, counts.lake_takeovers)
+        topics = lake_topics(writers).union(*of_before)
         return {
             topic: LakeCounts(
-                counts.lake_rows[topic], counts.lake_bytes[topic], counts.lake_failures[topic]
+                counts.lake_rows[topic],
+                counts.lake_bytes[topic],
+                counts.lake_failures[topic],
+                counts.lake_takeovers[topic],
             )
             for topic in sorted(topics)
         }
@@ -200,6 +204,12 @@ class LakeTimer:
             self._unpublished.published(Partition(topic, number), done.end)
             self._counts.lake_rows[topic] += done.rows
             self._counts.lake_bytes[topic] += done.bytes
+            if done.parts_lost:
+                reason = (
+                    f"the table lacks {done.parts_lost} parts that were published; "
+                    "`shardlog lake publish --repair` brings them back"
+                )
+                self._failures.note(Partition(topic, number), reason, self._now_s)
             if not done.is_whole:
                 self.hasten()
             if done.commits:

@@ -39,6 +39,7 @@ CACHE_VARIABLE: Final = "SHARDLOG_LAKE_CACHE"
 CACHE_BYTES_VARIABLE: Final = "SHARDLOG_LAKE_CACHE_BYTES"
 _CACHE_NAME: Final = "~lake-cache"
 _LAKES_MAX: Final = 64
+_OTHER_DIGEST: Final = "does not match its digest"
 # How long a copy of a whole file waits for another process that makes room.
 _WAIT_MAX_S: Final = 30.0
 
@@ -67,18 +68,25 @@ class LakeParts:
         return size == part.entry.size
 
     def prove(self, part: Part) -> None:
-        """See that the store's file of a part ends as the part list says, and keep its end here.
+        """See that the store's file of a part is that of the part list, and keep its end here.
+
+        All of it is read, and nothing else of it is kept.
 
         Raises:
-            CorruptionError: It ends otherwise, or there is none.
+            CorruptionError: It differs, or there is none.
             UnavailableError: The store cannot be read now.
         """
-        file = self._file(part)
+        file, size = self._file(part), part.entry.size
+        digest = xxh3.xxh3_128()
         try:
             LakeBytes(file, self._cache, self._units).bring_footer()
+            for begin in range(0, size, RUN_BYTES_MAX):
+                digest.update(file.read(begin, min(RUN_BYTES_MAX, size - begin)))
         except FileNotFoundError as error:
             difference = "is not there"
             raise file.damage(difference) from error
+        if digest.digest() != part.entry.digest:
+            raise file.damage(_OTHER_DIGEST)
 
     def local_copies(self, parts: Sequence[Part]) -> list[Path]:
         """Return files of this machine that have whole parts, for a while."""
@@ -126,8 +134,7 @@ class LakeParts:
                 digest.update(data)
                 yield data
         if digest.digest() != part.entry.digest:
-            difference = "does not match its digest"
-            raise self._file(part).damage(difference)
+            raise self._file(part).damage(_OTHER_DIGEST)
 
 
 def lake_parts(stream_directory: Path) -> LakeParts | None:

@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+from storage_core.format.keys import INT64_MAX
 from storage_core.format.part_entry import PartEntry, visible_file_name
 from storage_core.format.shard_state import ShardState
 from storage_core.lake.absent.lake_parts import LakeParts
@@ -32,26 +33,31 @@ class LocalFilesGone:
     Attributes:
         parts: The parts whose files they were.
         bytes: What they took.
+        is_whole: Whether no other file may go; else the call ended at its limit.
     """
 
     parts: int = 0
     bytes: int = 0
+    is_whole: bool = True
 
 
-def let_files_go(
+def let_files_go(  # noqa: PLR0913 - what a call goes by
     reader: StreamReader,
     shard: int,
     table_files: Mapping[str, int],
     lake: LakeParts,
     clock: Clock = _CLOCK,
+    *,
+    bytes_max: int = INT64_MAX,
 ) -> LocalFilesGone:
     """Delete the files of a shard's parts that the lake has, and that are old enough.
 
     1. Choose: parts that were made `keep_local` ago; of a stream with `keep_hot` those whose blocks
        were trimmed, since a trim reads them. The table has their file, as it lies: those that were
        rewritten for it stay.
-    2. Prove: the end of the store's file is that of the part list, which has the digests of all
-       else. It is kept here for who reads the part next.
+    2. Prove: the store's file is read whole, and is that of the part list. Once in its life: what
+       goes is the only other copy of its rows, and a store tells of a file that it has damaged
+       when that is read. The end of it is kept here for who reads the part next.
     3. Delete: the name that other programs see, then the file.
 
     A crash leaves the rest for the next call.
@@ -62,6 +68,7 @@ def let_files_go(
         table_files: The files of the shard in a loaded version of its table, with their sizes.
         lake: The parts in the store of that table.
         clock: Tells how old parts are.
+        bytes_max: After how many bytes to leave the rest for another call.
 
     Raises:
         CorruptionError: The store has another file than the part list says; the local one stays.
@@ -82,6 +89,8 @@ def let_files_go(
     ]
     parts, size = 0, 0
     for part in _published(listed_parts(shard, directory, entries), table_files):  # 1
+        if size >= bytes_max:
+            return LocalFilesGone(parts, size, is_whole=False)
         lake.prove(part)  # 2
         _delete(part, visible_directory(directory))  # 3
         parts, size = parts + 1, size + part.entry.size

@@ -11,7 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from storage_core.lake.image_names import SHARD
+
 _KEY: Final = "shardlog"
+_PUBLISHED: Final = "published"
+_MADE: Final = "CREATE TABLE"
 
 
 class ShardNote(NamedTuple):
@@ -48,10 +52,18 @@ class ShardNotes:
         """Return what is known once some shards have changed."""
         return ShardNotes({**self.shards, **changed}, self.is_whole)
 
-    def metadata(self) -> dict[str, str]:
-        """Return what a commit has of this in its metadata."""
+    def metadata(self, ends: Mapping[int, int]) -> dict[str, str]:
+        """Return what a commit has in its metadata, of this and for who reads the history.
+
+        Args:
+            ends: Up to which address the shards are published that it changes.
+        """
         noted = {"whole": self.is_whole, "shards": self.shards}
-        return {_KEY: json.dumps(noted, separators=(",", ":"))}
+        return {
+            SHARD: ",".join(map(str, ends)),
+            _PUBLISHED: ",".join(map(str, ends.values())),
+            _KEY: json.dumps(noted, separators=(",", ":")),
+        }
 
 
 def newest_notes(commits: Iterable[Mapping[str, Any]]) -> ShardNotes | None:
@@ -64,8 +76,11 @@ def newest_notes(commits: Iterable[Mapping[str, Any]]) -> ShardNotes | None:
         noted = commit.get(_KEY)
         if isinstance(noted, str):
             return _decoded(json.loads(noted))
-        if commit.get("version") == 0:
-            # The table was made by it, and nothing was published since.
+        if _PUBLISHED in commit:
+            # It changed shards, and notes nothing.
+            return ShardNotes()
+        if commit.get("version") == 0 and commit.get("operation") == _MADE:
+            # Nothing was published since the table was made.
             return ShardNotes(is_whole=True)
     return None
 

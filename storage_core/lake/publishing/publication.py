@@ -7,7 +7,9 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 
@@ -28,10 +30,13 @@ from storage_core.lake.app_id import LakeStream, lake_stream
 from storage_core.lake.heads.shard_runs import HeadsRuns
 from storage_core.lake.image import Image, images
 from storage_core.lake.image_names import image_of_path
+from storage_core.lake.maintenance.addresses import visible_addresses
 from storage_core.lake.publishing.consent import Consent
 from storage_core.lake.publishing.mirror import MirrorStep, ShardListing
 from storage_core.lake.publishing.ownership import PublishingLog, log_of
+from storage_core.lake.publishing.repair import refuse_lost_parts, repair_step, with_lost_parts
 from storage_core.lake.publishing.report import ShardPublished
+from storage_core.lake.shard_change import ShardChange
 from storage_core.lake.table import LakeConflictError, LakeTable, TableFile
 from storage_core.lake.table_columns import TableColumns, table_columns
 from storage_core.lake.target import LakeTarget, lake_target
@@ -41,6 +46,8 @@ from storage_core.parts.snapshot import Part, part_path, parts_directory
 from storage_core.read.follow.follower import ShardFollower
 from storage_core.reader import StreamReader
 from storage_core.sql.part_groups import PART_GONE, PartGoneError, damaged_part
+
+_NOTHING: Final = Consent()
 
 
 class Publication:
@@ -52,7 +59,7 @@ class Publication:
         target: LakeTarget,
         scratch: Path,
         on_rows: OnRows | None,
-        consent: Consent,
+        consent: Consent = _NOTHING,
     ) -> None:
         """Begin with a reader by path.
 
@@ -64,7 +71,7 @@ class Publication:
             consent: What the caller consents to.
         """
         self._reader = reader
-        self._consent = consent
+        self.consent = consent
         self._target = target
         self._scratch = scratch
         self._on_rows = on_rows or ignore_rows
@@ -72,14 +79,21 @@ class Publication:
         self._stream = stream_of(reader)
         self._table: LakeTable | None = None
         self._uploaded: set[str] = set()
+        self._visible: dict[bytes, bool] = {}
         self._rows = 0
+        self.commits = 0
+        """How many versions of the table were made."""
         self._heads = HeadsRuns(reader, scratch, self._explained)
 
-    def with_files_gone(self, published: ShardPublished) -> ShardPublished:
+    def with_files_gone(self, published: ShardPublished, bytes_max: int) -> ShardPublished:
         """Let the files of a shard's parts go that the loaded table has; return how many did too.
 
         Only the stream's own lake counts, since reads look there, and only whoever may write in the
         shard's directory deletes files.
+
+        Args:
+            published: What was published.
+            bytes_max: After how many bytes to leave the rest for another call.
 
         Raises:
             CorruptionError: The store has another file than the part list says.
@@ -92,14 +106,20 @@ class Publication:
         if self._table is None or not may_write:
             return published
         lake = LakeParts(self._target, lake_cache(self._files.directory.parent))
-        gone = let_files_go(self._reader, shard, self._table.files(shard), lake)
-        return replace(published, files_gone=gone.parts)
+        files = self._table.files(shard)
+        gone = let_files_go(self._reader, shard, files, lake, bytes_max=bytes_max)
+        return replace(published, files_gone=gone.parts, is_whole=gone.is_whole)
 
-    def tend_heads(self, shard: int) -> None:
-        """Write heads runs of a shard that are missing, and merge some, where the table has it."""
+    def tend_heads(self, shard: int, *, reads_all: bool = False) -> None:
+        """Write heads runs of a shard that are missing, and merge some, where the table has it.
+
+        Args:
+            shard: The shard's number.
+            reads_all: Whether to read all runs, and write those again that are damaged.
+        """
         if self._table is not None:
-            born = self._reader.born(shard)
-            self._heads.tend(self._table, shard, self.parts(shard), born)
+            born, parts = self._reader.born(shard), self.parts(shard)
+            self._heads.tend(self._table, shard, parts, born, reads_all=reads_all)
 
     def load(self) -> LakeTable | None:
         """Return the table as it is now; None where there is none."""
@@ -118,7 +138,7 @@ class Publication:
         """
         return follower_of(self._reader, shard).parts()
 
-    def listing(self, shard: int, table: LakeTable | None, parts: ShardParts) -> ShardListing:
+    def listing(self, shard: int, parts: ShardParts) -> ShardListing:
         """Return the part list and the files of a shard.
 
         Raises:
@@ -126,57 +146,65 @@ class Publication:
             ForeignDataError: The table has rows that this stream does not have any more.
             LostRangeError: The table ends before the log begins.
         """
-        born = self._reader.born(shard)
+        table, born = self._table, self._reader.born(shard)
         published = None if table is None else table.published(shard)
-        if table is not None and not self._consent.take_over:
+        if table is not None and not self.consent.take_over:
             owner, uri = table.owner(shard), self._target.uri
             self._log(shard).refuse_other(owner, self._files.meta.name, uri)
         if published is not None:
             self._refuse_older_copy(shard, parts, published)
             self._refuse_hole(shard, published, born)
         paths = [] if table is None else table.files(shard)
-        return ShardListing(
+        listing = ShardListing(
             parts.entries,
             max(parts.sealed, born),
             born,
             born if published is None else published,
             {path: image_of_path(path) for path in paths},
         )
+        if not self.consent.repair:
+            return listing
+        return with_lost_parts(listing, parts, partial(self._has_visible_rows, shard, parts))
 
-    def claims(self, table: LakeTable | None, listing: ShardListing, shard: int) -> bool:
+    def repair_step(self, shard: int, listing: ShardListing) -> MirrorStep | None:
+        """Return a step that makes files anew which the table names and the store lacks."""
+        if self._table is None:
+            return None
+        return repair_step(listing, self._table.files(shard), self._table.stored(shard))
+
+    def refuse_lost_parts(self, shard: int, listing: ShardListing, parts: ShardParts) -> None:
+        """Tell of a part that the table lacks, as `repair.refuse_lost_parts` does.
+
+        Raises:
+            CorruptionError: There is one.
+        """
+        refuse_lost_parts(listing, parts, self._files.meta.name, shard)
+
+    def claims(self, shard: int, listing: ShardListing) -> bool:
         """Tell whether the log is to become a shard's owner, though nothing is to be published."""
-        is_behind = listing.sealed < listing.begin
+        table, is_behind = self._table, listing.sealed < listing.begin
         if table is None or is_behind or table.published(shard) is None:
             return False
         return table.owner(shard) != self._log(shard).number
 
-    def prepare(self, shard: int, table: LakeTable | None) -> TableColumns:
-        """Make the table, or give it the columns that it lacks, and load it then.
-
-        Args:
-            shard: The shard's number.
-            table: The table as it was loaded, before the part list was; None where there was none.
+    def prepare(self) -> TableColumns | None:
+        """Make the table, or give it the columns that it lacks.
 
         Returns:
-            The columns of the table.
+            The columns of the table; None where it has changed, and all is to be compared anew.
 
         Raises:
             LakeConflictError: Somebody else has changed the table meanwhile.
         """
-        columns = self._columns(table)
-        if table is not None and not columns.added:
-            return columns
-        before = _state_of(table, shard)
+        table = self._table
+        columns = table_columns(self._reader, None if table is None else table.columns)
         if table is None:
-            table = self._table = LakeTable.create(self._target, self._stream, columns.schema)
-        else:
+            self._table = LakeTable.create(self._target, self._stream, columns.schema)
+        elif columns.added:
             table.add_columns(columns.added)
-        columns = self._columns(table)
-        # IMPORTANT: what is committed is compared with what is loaded then, not with what was.
-        if columns.added or _state_of(table, shard) != before:
-            message = "somebody else has changed the table meanwhile"
-            raise LakeConflictError(message, stream=self._files.meta.name, shard=shard)
-        return columns
+        else:
+            return columns
+        return None
 
     def upload(
         self, shard: int, parts: ShardParts, step: MirrorStep, columns: TableColumns, begin: int
@@ -196,18 +224,40 @@ class Publication:
                 with _writing(self._scratch):
                     made = images(part, parts, columns, added.pieces, self._scratch)
                 files += [self._put(image, part, begin) for image in made]
+        if self._loaded.owner(shard) != self._log(shard).number:
+            self._heads.drop_beyond(self._loaded, shard, begin)
         self._heads.upload(self._loaded, shard, parts, AddressRange(begin, step.end))
         return files
 
-    def commit(self, shard: int, files: Sequence[TableFile], step: MirrorStep) -> None:
-        """Commit what a step changes, load the table again, and see that it has that.
+    def change(self, shard: int, files: Sequence[TableFile], step: MirrorStep) -> ShardChange:
+        """Return what a commit changes of a shard by a step whose files are uploaded."""
+        named = self._loaded.files(shard)
+        # Of files that the store had lost the table may have the name still.
+        again = {file.path for file in files if file.path in named}
+        adds = [file for file in files if file.path not in again]
+        removes = [path for path in step.removes if path not in again]
+        return ShardChange(shard, adds, removes, step.end, self._log(shard).number)
+
+    def commit(self, changes: Sequence[ShardChange]) -> frozenset[int]:
+        """Commit what steps change, load the table again, and see that it has that.
+
+        Returns:
+            The shards that somebody else has changed meanwhile, of which nothing is committed.
 
         Raises:
-            LakeConflictError: Somebody else has committed meanwhile.
+            LakeConflictError: Others commit all the time.
             UnavailableError: The store does not show what it took.
         """
-        owner = self._log(shard).number
-        self._loaded.commit(shard, files, step.removes, step.end, owner=owner)
+        if not changes:
+            return frozenset()
+        conflicts = self._loaded.commit_all(changes)
+        self.commits += len(conflicts) < len(changes)
+        return conflicts
+
+    def conflict(self, shard: int) -> LakeConflictError:
+        """Return the error of a shard that somebody else changes all the time."""
+        message = f"somebody else has committed to the table at {self._target.uri}"
+        return LakeConflictError(message, stream=self._files.meta.name, shard=shard)
 
     def _log(self, shard: int) -> PublishingLog:
         return log_of(self._reader, shard, follower_of(self._reader, shard))
@@ -232,7 +282,7 @@ class Publication:
         Raises:
             LostRangeError: It does.
         """
-        if published < born and not self._consent.hole:
+        if published < born and not self.consent.hole:
             message = (
                 "the table ends before the log begins, and what lies between would never be "
                 "published: let another root publish it, begin the log where the table ends, or "
@@ -242,8 +292,17 @@ class Publication:
                 message, stream=self._files.meta.name, shard=shard, start=published, end=born
             )
 
-    def _columns(self, table: LakeTable | None) -> TableColumns:
-        return table_columns(self._reader, None if table is None else table.columns)
+    def _has_visible_rows(self, shard: int, parts: ShardParts, entry: PartEntry) -> bool:
+        """Look into a part, once; one that cannot be read is taken to have some."""
+        if entry.digest not in self._visible:
+            part = self._part(shard, entry)
+            try:
+                count = visible_addresses(replace(part, path=local_files([part])[0]), parts).size
+            except (FileNotFoundError, CorruptionError):
+                # Whoever uploads it says what is wrong.
+                count = 1
+            self._visible[entry.digest] = count > 0
+        return self._visible[entry.digest]
 
     def _put(self, image: Image, part: Part, begin: int) -> TableFile:
         """Upload a file, unless this call did so before another's commit came between."""
@@ -302,11 +361,6 @@ def _writing(scratch: Path) -> Iterator[None]:
         reason = getattr(error, "strerror", None) or str(error) or "there is no memory for it"
         message = f"{doing}: {reason}"
         raise UnavailableError(message, path=scratch) from error
-
-
-def _state_of(table: LakeTable | None, shard: int) -> tuple[int | None, dict[str, int]]:
-    """Return what a table has of a shard."""
-    return (None, {}) if table is None else (table.published(shard), table.files(shard))
 
 
 def stream_of(reader: StreamReader) -> LakeStream:

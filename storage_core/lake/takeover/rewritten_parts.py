@@ -4,6 +4,7 @@ What leads back to the part's columns is in the file. The part has another diges
 it was made of; the next publish puts it in the place of the file.
 """
 
+import os
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +30,8 @@ _parquet: Any = pq
 def bring_file(store: FileStore, path: str, name: ImageName, into: Path) -> None:
     """Bring a file of a table here, and compare all of it with the digest in its name.
 
+    It is durable on return, but for its name here.
+
     Raises:
         CorruptionError: It differs, or the store does not have it.
         UnavailableError: The store does not answer, or the disk refuses.
@@ -39,6 +42,8 @@ def bring_file(store: FileStore, path: str, name: ImageName, into: Path) -> None
         raise damaged(name, path, "the store does not have it") from error
     if digest_of(into).hex() != (name.rewritten_digest or name.entry_digest):
         raise damaged(name, path, "its bytes do not have the digest that its name tells")
+    with into.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def part_again(  # noqa: PLR0913 - where it is, and what becomes of it

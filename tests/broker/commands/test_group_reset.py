@@ -392,6 +392,16 @@ BAD_ARGUMENTS = {
 }
 
 
+def test_backward_is_refused_where_the_lake_would_undo_it(lab: Lab, operator: Operator) -> None:
+    topic = stopped_topic(lab)
+    with Stream.open(lab.root, topic.name) as stream:
+        stream.alter(lake=f"file://{lab.root}-lake")
+    refused = operator.resets(topic, "--to-offset=40", "--execute")
+    assert (refused.code, len(refused.err.splitlines())) == (EXIT_USAGE, 1), refused
+    assert "lake" in refused.err
+    assert lab.committed(topic) == {0: 100, 1: 100}
+
+
 def test_bad_arguments_are_refused_in_one_line(lab: Lab, operator: Operator) -> None:
     topic = stopped_topic(lab)
     for arguments, says in BAD_ARGUMENTS.items():

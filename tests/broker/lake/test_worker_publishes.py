@@ -4,78 +4,43 @@ Method: workers publish to a table in a directory, or in a bucket of an S3 serve
 while; they are killed, and partitions are taken from them. The table is read by deltalake.
 """
 
-import json
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from deltalake import DeltaTable
-from deltalake.exceptions import TableNotFoundError
 
 from storage_core.lake.target import LakeTarget
-from tests.broker.support.lab import Lab, Topic, WorkerProcess
+from tests.broker.lake.lake_lab import (
+    NEVER_S,
+    PUBLISH_MAX_S,
+    await_published,
+    figures,
+    lake_of,
+    published_rows,
+    stored_rows,
+)
+from tests.broker.support.lab import Lab
 from tests.broker.worker.test_maintenance import makers_dying
-from tests.broker.worker.test_monitoring import ANY_PORT, metrics
+from tests.broker.worker.test_monitoring import metrics
 from tests.faults.support.campaign import campaigns
 from tests.lake.support.stores import BucketStore, DirectoryStore, Store
 from tests.log.serve.relay import Relay
-from tests.waiting import WAIT_MAX_S, await_that
+from tests.waiting import await_that
 
-# What a busy machine does one after the other: seal, start a process, load, upload, commit.
-PUBLISH_MAX_S = 3 * WAIT_MAX_S
-LAG_S = 1
-# Rows that wait for so long are published when somebody gives them back.
-NEVER_S = 86_400
 RECORDS = 6000
-
-
-def lake_of(target: LakeTarget, lag_s: float = LAG_S) -> dict[str, Any]:
-    """Return the settings of a worker whose streams are published there."""
-    return {
-        "stream__lake": target.uri,
-        "stream__lake_lag_seconds": lag_s,
-        "lake__options": json.dumps(dict(target.options)),
-        "lake__revoke_wait_seconds": PUBLISH_MAX_S,
-        "maintain_every_s": LAG_S,
-        "metrics__listen": ANY_PORT,
-    }
-
-
-def published_rows(target: LakeTarget) -> list[tuple[int, int]]:
-    """Return shard and address of each row; none where there is no table yet."""
-    with suppress(TableNotFoundError):
-        table = DeltaTable(target.uri, storage_options=dict(target.options))
-        rows = table.to_pyarrow_table(columns=["shard", "address"]).to_pylist()
-        return sorted((row["shard"], row["address"]) for row in rows)
-    return []
-
-
-def stored_rows(topic: Topic) -> list[tuple[int, int]]:
-    """Return shard and address of each record that the broker has."""
-    return sorted((shard, row[0]) for shard, rows in topic.holds().items() for row in rows)
-
-
-def await_published(target: LakeTarget, topic: Topic) -> None:
-    """Wait until the table has what the broker has, each record once."""
-    stored = stored_rows(topic)
-    await_that(
-        lambda: published_rows(target) == stored, f"{len(stored)} rows in the lake", PUBLISH_MAX_S
-    )
-
-
-def figures(worker: WorkerProcess, name: str) -> dict[str, float]:
-    """Return a metric of the lake by shard; without a shard by nothing."""
-    named = f"shardlog_lake_{name}"
-    return {shard: value for (metric, shard), value in metrics(worker).items() if metric == named}
 
 
 @contextmanager
 def store_away(bucket: BucketStore) -> Iterator[tuple[LakeTarget, Relay]]:
-    """Give a place for a table whose server nobody reaches, until the relay has its port."""
-    with Relay(None) as relay:
+    """Give a place for a table whose server is reached by a relay, until that has no port."""
+    with Relay(port_of(bucket)) as relay:
         yield bucket.through(f"http://{relay.address}").target(), relay
+
+
+def port_of(bucket: BucketStore) -> int:
+    """Return the port of a bucket's server."""
+    return int(bucket.url.rpartition(":")[2])
 
 
 def test_rows_are_in_the_lake_soon_and_metrics_say_so(lab: Lab, store: Store) -> None:
@@ -100,6 +65,8 @@ def test_store_that_is_away_for_a_while_costs_no_row_and_is_told_once(
     topic = lab.topic(partitions=1)
     with store_away(bucket_store) as (target, relay):
         worker = lab.worker(topic, **lake_of(target))
+        worker.await_event("partition opened")
+        relay.port = None
         lab.produce(topic, 500)
         await_that(
             lambda: figures(worker, "publish_failures_total").get("", 0) >= 2,
@@ -115,7 +82,7 @@ def test_store_that_is_away_for_a_while_costs_no_row_and_is_told_once(
         assert figures(worker, "unpublished_rows") == {"0": 1000}
         assert figures(worker, "unpublished_age_seconds")["0"] > 0
         assert len(worker.events("publishing failed")) == 1
-        relay.port = int(bucket_store.url.rpartition(":")[2])
+        relay.port = port_of(bucket_store)
         await_published(target, topic)
         assert worker.stop(PUBLISH_MAX_S) == 0
 
@@ -128,6 +95,7 @@ def test_worker_killed_while_it_publishes_loses_and_doubles_nothing(
     with lab.producing(topic, RECORDS):
         for number in range(kills):
             worker = lab.doomed(topic, **lake_of(target))
+            worker.await_event("partition opened", count=2)
             # So do the processes that build and publish for it.
             with makers_dying(worker, seed=number):
                 lab.await_committed(topic, (number + 1) * RECORDS // (kills + 2))

@@ -361,6 +361,15 @@ class Lab:
         finally:
             consumer.close()
 
+    def group_offsets(self, topic: Topic) -> dict[int, int]:
+        """Return what the group has committed, by partition."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": topic.name})
+        try:
+            places = consumer.group_places(topic.partitions())
+            return {at.number: place.offset for at, place in places.items()}
+        finally:
+            consumer.close()
+
     def set_root_id(self, root: Path) -> None:
         """Make a copy of a root a root of its own, as a restore would."""
         replace_durably(

@@ -35,7 +35,7 @@ from tests.lake.support.stores import DirectoryStore, Store
 from tests.log.parts.parts_lab import FIRST_MS, NAME, PartsLab
 
 # All calls by which publishing changes a table or looks at it again.
-CALLS: Final = ("create", "add_columns", "put", "commit", "reload")
+CALLS: Final = ("create", "add_columns", "put", "commit_all", "reload")
 DAY_MS: Final = 86_400_000
 BEFORE: Final = "before a call to the table"
 BEHIND: Final = "behind a call to the table"

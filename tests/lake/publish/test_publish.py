@@ -206,7 +206,7 @@ def test_call_that_dies_leaves_what_the_next_one_goes_on_from(lab, call, behind)
 def test_commit_that_another_precedes_begins_anew(lab, behind):
     lab.fill(60).publish()
     lab.fill(60)
-    with dying(1, "commit", behind=behind, error=LakeConflictError):
+    with dying(1, "commit_all", behind=behind, error=LakeConflictError):
         lab.publish()
     lab.check()
 
@@ -218,7 +218,7 @@ def test_table_to_which_others_commit_all_the_time_is_left_for_later(lab, monkey
         message = "somebody else has committed"
         raise LakeConflictError(message)
 
-    monkeypatch.setattr(LakeTable, "commit", refuse)
+    monkeypatch.setattr(LakeTable, "commit_all", refuse)
     with pytest.raises(LakeConflictError):
         lab.publish()
     monkeypatch.undo()
@@ -260,7 +260,7 @@ def test_publisher_that_wakes_behind_another_doubles_nothing(lab, monkeypatch):
                 lab.fill(40)
             lab.stream.compact()
             lab.publish()
-        usual(self, *arguments)
+        return usual(self, *arguments)
 
     monkeypatch.setattr(Publication, "commit", overtaken)
     lab.publish()

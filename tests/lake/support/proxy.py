@@ -9,6 +9,7 @@ with S3Proxy(url) as proxy:        all is passed on
     proxy.stall()                  none is answered
     proxy.cut_uploads()            connections end in the middle of what is uploaded
     proxy.lose_answers(2)          the next two commits are taken, and nobody is told
+    proxy.misbehave(7)             some of each of these, and delays, as the chance of a seed has it
     proxy.pass_on()                as at the beginning
     proxy.requests()               what was asked since this was asked last
 
@@ -17,6 +18,7 @@ answers.
 """
 
 import http.client
+import random
 import threading
 from collections import Counter
 from contextlib import suppress
@@ -25,6 +27,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
+from storage_core import SystemClock
 from storage_core.platform.overriding import override
 from tests.children import start_talking_child
 
@@ -35,6 +38,11 @@ _REFUSED: Final = (
     b"<Error><Code>InvalidAccessKeyId</Code><Message>The key does not exist</Message></Error>"
 )
 _CONDITION: Final = "if-none-match"
+# What a store that misbehaves does to a request, and to a commit; how many of a hundred of each.
+_TO_REQUESTS: Final = {"slow": 4, "fail": 3, "cut": 3}
+_TO_COMMITS: Final = {"slow": 10, "fail": 10, "cut": 5, "lose answer": 25}
+_SLOW_MAX_S: Final = 1.0
+_CLOCK: Final = SystemClock()
 
 
 class S3Proxy:
@@ -77,13 +85,16 @@ class S3Proxy:
     def lose_answers(self, count: int) -> None:
         self._set("lose answers", count)
 
+    def misbehave(self, seed: int) -> None:
+        self._set("misbehave", seed)
+
     def requests(self) -> list[str]:
         """Return the method and the path of each request since the last call."""
-        asked: list[str] = self._ask(None)
-        return asked
+        requests: list[str] = self._ask(None)
+        return requests
 
-    def _set(self, mode: str, count: int = 0) -> None:
-        self._ask((mode, count))
+    def _set(self, mode: str, number: int = 0) -> None:
+        self._ask((mode, number))
 
     def _ask(self, order: tuple[str, int] | None) -> Any:
         self._control.send(order)
@@ -99,24 +110,48 @@ class _Server(ThreadingHTTPServer):
         self.behind = urlsplit(url)
         self.mode = "pass on"
         self.answers_lost = 0
+        self.chance = random.Random(0)
         self.lock = threading.Condition()
         self.racing: Counter[str] = Counter()
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
     def note(self, request: str) -> None:
         """Take note of a request."""
         with self.lock:
-            self.asked.append(request)
+            self.requests.append(request)
 
     def take_notes(self) -> list[str]:
         """Return the requests since the last call."""
         with self.lock:
-            asked, self.asked = self.asked, []
-        return asked
+            requests, self.requests = self.requests, []
+        return requests
 
     @override
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing of clients that went away."""
+
+    def set(self, mode: str, number: int) -> None:
+        """Do so to all requests from now on."""
+        with self.lock:
+            self.mode, self.answers_lost, self.chance = mode, number, random.Random(number)
+
+    def mishap(self, command: str, path: str) -> str:
+        """Return what happens to a request of a store that misbehaves; mostly nothing."""
+        if self.mode != "misbehave":
+            return ""
+        shares = _TO_COMMITS if command == "PUT" and _is_commit(path) else _TO_REQUESTS
+        with self.lock:
+            drawn = self.chance.randrange(100)
+        for mishap, share in shares.items():
+            if drawn < share:
+                return mishap
+            drawn -= share
+        return ""
+
+    def some_delay_s(self) -> float:
+        """Return how long a slow answer takes."""
+        with self.lock:
+            return self.chance.uniform(0, _SLOW_MAX_S)
 
     def loses_answer(self, path: str) -> bool:
         """Tell whether this commit's answer is one that is lost."""
@@ -147,23 +182,26 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.note(f"{self.command} {self.path}")
         if mode == "stall":
             threading.Event().wait()
+        mishap = self.server.mishap(self.command, self.path)
+        if mishap == "slow":
+            _CLOCK.sleep(self.server.some_delay_s())
         size = int(self.headers.get("Content-Length", 0))
-        if mode == "cut uploads" and self.command == "PUT" and size:
+        if "cut" in (mishap, mode.removesuffix(" uploads")) and self.command == "PUT" and size:
             self.rfile.read(size // 2)
             self._cut()
             return
         body = self.rfile.read(size)
         if mode == "refuse credentials":
             self._answer(403, {}, _REFUSED)
-        elif mode == "fail":
+        elif "fail" in (mishap, mode):
             self._answer(503, {}, b"")
         else:
-            self._pass_on(mode, body)
+            self._pass_on(mode, body, is_answer_lost=mishap == "lose answer")
 
     # As Python's server calls them.
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = do  # noqa: N815
 
-    def _pass_on(self, mode: str, body: bytes) -> None:
+    def _pass_on(self, mode: str, body: bytes, *, is_answer_lost: bool) -> None:
         headers = {name: value for name, value in self.headers.items() if name.lower() != "host"}
         is_create = _CONDITION in {name.lower() for name in headers}
         if is_create and mode in ("drop conditions", "race conditions"):
@@ -177,7 +215,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._answer(412, {}, b"")
                 return
         status, answer_headers, data = self._behind(self.command, headers, body)
-        if self.command == "PUT" and status == 200 and self.server.loses_answer(self.path):
+        is_taken = self.command == "PUT" and status == 200
+        if is_taken and (is_answer_lost or self.server.loses_answer(self.path)):
             self._cut()
             return
         self._answer(status, answer_headers, data)
@@ -226,5 +265,5 @@ def _serve(control: Connection, url: str) -> None:
             if order is None:
                 control.send(server.take_notes())
                 continue
-            server.mode, server.answers_lost = order
+            server.set(*order)
             control.send(None)

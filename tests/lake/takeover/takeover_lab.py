@@ -213,6 +213,10 @@ class TakeoverLab:
             numbers = column_of(reader.tail(SHARD, columns=["state"]), "state")
         return {name for name, number in _STATES.items() if number in numbers}
 
+    def start(self) -> int:
+        """Return where the log of the owner begins."""
+        return self.owner.stream._shards[SHARD].state().start
+
     def addresses(self) -> list[int]:
         """Return the addresses of the table's rows, as deltalake reads them."""
         rows = DeltaTable(self.target.uri).to_pyarrow_table(columns=["address"])
@@ -240,6 +244,10 @@ class TakeoverLab:
             if pq.read_metadata(file).num_rows and _is_out_of_order(file):
                 return file
         raise AssertionError
+
+    def check_rows(self, root: Root) -> None:
+        """Compare the rows of a root with those that the witness shows."""
+        assert self._answer(root, "tail") == self._answer(self.witness, "tail")
 
     def problems(self, *, reads_lake: bool = True) -> list[str]:
         """Return what verify finds wrong with the owner."""

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
 from storage_core import StreamReader
 from storage_core.lake import LakeOwnerError, lake_positions
 from storage_core.lake.options_file import LAKE_OPTIONS_VARIABLE
+from storage_core.lake.takeover import begin
+from storage_core.lake.takeover.joined_zones import zones_of
 from tests.lake.takeover.takeover_lab import BORN, NAME, SHARD, TakeoverLab
 from tests.log.workbench import batch_of
 
@@ -208,6 +211,29 @@ def test_files_go_from_the_heir_as_from_any_owner(make_lab):
     lab.owner.stream.trim()
     lab.publish()
     assert not list(lab.owner.root.rglob("*.rows"))
+    lab.check()
+    assert lab.problems() == []
+
+
+def test_values_of_many_schemas_expire_in_steps(make_lab, monkeypatch):
+    monkeypatch.setattr(begin, "zones_of", partial(zones_of, rows_max=40))
+    lab = make_lab(key_mode="dictionary")
+    for _ in range(12):
+        lab.fill(40)
+        lab.owner.stream.compact()
+    lab.publish()
+    lab.take_over()
+    lab.check()
+    assert lab.problems() == []
+    starts = []
+    for rows in (400, 200):
+        lab.expire(rows)
+        lab.owner.stream.maintain()
+        starts.append(lab.start())
+        lab.check()
+    assert BORN < starts[0] < starts[1]
+    lab.fill(40)
+    lab.publish()
     lab.check()
     assert lab.problems() == []
 

@@ -42,6 +42,9 @@ class ScriptedOpening:
     def ask(self, partitions: Collection[Partition], *, is_anew: bool = False) -> None:
         """Ask nobody."""
 
+    def forget(self, partitions: Collection[Partition]) -> None:
+        """Know nothing of them."""
+
     def open(self, partition: Partition) -> PartitionWriter:
         self.requested.append(partition)
         self.meanwhile()

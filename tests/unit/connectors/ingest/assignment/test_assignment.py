@@ -11,6 +11,7 @@ from connectors.ingest.assignment.assignment import Assignment
 from connectors.ingest.assignment.group_offsets import GroupOffsets
 from connectors.ingest.assignment.operator_requests import OperatorRequests
 from connectors.ingest.assignment.quarantine import Quarantine
+from connectors.ingest.lake.lake_shards import BeginningShardError
 from connectors.ingest.pending_batch import PendingBatch
 from connectors.ingest.status.counts import WorkerCounts
 from connectors.kafka import Consumer, Partition
@@ -158,6 +159,28 @@ def test_partition_that_waited_too_long_stops_the_worker_where_that_is_wanted(st
     strict.assignment.take([A])
     with pytest.raises(ShardLockedError):
         strict.try_waiting(10.1)
+
+
+def test_shard_that_is_beginning_from_the_lake_is_waited_for_without_a_line(bench):
+    bench.opening.refusals = {A: BeginningShardError("from the lake")}
+    bench.assignment.take([A])
+    bench.try_waiting(0)
+    bench.try_waiting(5)
+    assert (bench.said("waiting for shard"), bench.said("quarantined")) == ([], [])
+    bench.opening.refusals = {A: UnavailableError("no answer")}
+    bench.try_waiting(1)
+    assert bench.said("waiting for shard") == [0]
+    bench.opening.refusals = {}
+    assert bench.try_waiting(1) == [A]
+    assert bench.said("partition opened") == [0]
+
+
+def test_shard_that_is_beginning_from_the_lake_may_take_as_long_as_it_does(bench):
+    bench.opening.refusals = {A: BeginningShardError("from the lake")}
+    bench.assignment.take([A])
+    for _ in range(3):
+        bench.try_waiting(3600)
+    assert bench.said("quarantined") == []
 
 
 @pytest.mark.parametrize(

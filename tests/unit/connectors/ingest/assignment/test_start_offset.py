@@ -15,9 +15,11 @@ OURS = HomeMark("root-a", "lineage-1")
 PLACE = ("orders", 3)
 
 
-def judge(group_offset, mark, home=OURS, *, shard_next=10, adopt=False, dropped=()):  # noqa: PLR0913 - as the function
+def judge(group_offset, mark, home=OURS, *, shard_next=10, **more):
     committed = Place(group_offset, metadata="" if mark is None else mark.encode())
-    return check_group_offset(PLACE, shard_next, committed, home, adopt=adopt, dropped=dropped)
+    return check_group_offset(
+        PLACE, shard_next, committed, home, **{"adopt": False, "dropped": (), **more}
+    )
 
 
 def test_mark_comes_back_from_metadata():
@@ -60,6 +62,12 @@ def test_copy_of_a_root_that_went_on_is_refused():
         judge(11, HomeMark("root-b", OURS.lineage))
 
 
+def test_group_ahead_with_another_lineage_goes_on_where_the_lake_has_its_rows():
+    assert judge(11, HomeMark("root-z", "lineage-z"), has_lake=True) == "go on"
+    with pytest.raises(ForeignDataError, match="copy of root-b"):
+        judge(11, HomeMark("root-b", OURS.lineage), has_lake=True)
+
+
 def test_copy_of_a_root_goes_on_once_it_is_adopted():
     assert judge(11, HomeMark("root-b", OURS.lineage), adopt=True) == "go on"
 
@@ -89,6 +97,11 @@ def test_retention_above_the_shard_is_a_gap():
 def test_partition_that_ends_below_the_shard_was_cut():
     with pytest.raises(ForeignDataError, match=r"ends at 7.*\[7, 10\)"):
         check_watermarks(10, (0, 7), PLACE)
+
+
+def test_partition_that_was_cut_is_taken_anew_into_another_lake():
+    with pytest.raises(ForeignDataError, match="another lake"):
+        check_watermarks(10, (0, 7), PLACE, has_lake=True)
 
 
 def test_error_of_a_gap_names_the_range_and_the_way_on():

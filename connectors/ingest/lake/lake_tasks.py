@@ -1,0 +1,166 @@
+"""What is asked of the store of a lake beside the worker's thread, before shards are opened.
+
+A store that is silent takes its time-outs, and a shard of many ids takes seconds to begin, while
+the worker goes on fetching what others have. A task touches no shard that is open here. Its process
+ends with the worker: until options.json lists a shard, nothing of it counts.
+"""
+
+import threading
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from connectors.group.retry_shards import partition_of, retry_shard_of
+from connectors.ingest.assignment.lake_start import KafkaSide, begins_from_lake, unreachable
+from storage_core import ShardlogError, UnavailableError, shard_progress
+from storage_core.lake import LakeStarter, LakeTarget
+
+if TYPE_CHECKING:
+    from storage_core.lake import BegunShard
+
+_THREAD_NAME: Final = "shardlog-lake-start"
+# So many tasks ask at once; the next wait for them.
+_TASKS_MAX: Final = 4
+_slots: Final = threading.BoundedSemaphore(_TASKS_MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class LakeOrder:
+    """Partitions of a topic that come.
+
+    Attributes:
+        root: The directory that holds the streams.
+        topic: The topic, and the stream's name.
+        target: Where its table is.
+        sides: What Kafka says of each partition that comes.
+        others: Further partitions of which it is to be known whether the table has them.
+        is_to_skip: Whether offsets that nobody has are a gap, rather than a fault.
+    """
+
+    root: Path
+    topic: str
+    target: LakeTarget
+    sides: Mapping[int, KafkaSide]
+    others: Collection[int] = ()
+    is_to_skip: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LakeAnswer:
+    """What came of an order.
+
+    Attributes:
+        in_lake: The shards that the table has.
+        begun: The shards that began from it.
+        faults: What keeps partitions from being opened.
+    """
+
+    in_lake: Collection[int]
+    begun: "Mapping[int, BegunShard]"
+    faults: Mapping[int, ShardlogError]
+
+
+class LakeTask:
+    """An order that is carried out on a thread of its own."""
+
+    def __init__(self, order: LakeOrder, carry_out: Callable[[LakeOrder], LakeAnswer]) -> None:
+        """Begin to carry an order out."""
+        self.order: Final = order
+        self._carry_out = carry_out
+        self._outcome: LakeAnswer | ShardlogError | None = None
+        # A daemon: the end of a process does not wait for a store that hangs.
+        self._thread = threading.Thread(target=self._run, name=_THREAD_NAME, daemon=True)
+        self._thread.start()
+
+    def is_over(self, wait_s: float = 0.0) -> bool:
+        """Wait for the end for so long; tell whether it has come."""
+        self._thread.join(max(0.0, wait_s))
+        return not self._thread.is_alive()
+
+    def answer(self) -> LakeAnswer:
+        """Return what came of it, once it is over; a fault of the store is that of all partitions.
+
+        Raises:
+            ShardlogError: What kept it from that.
+        """
+        if self._outcome is None:
+            message = "asking the store of the lake ended without an answer"
+            raise UnavailableError(message, stream=self.order.topic)
+        if isinstance(self._outcome, ShardlogError):
+            raise self._outcome
+        return self._outcome
+
+    def _run(self) -> None:
+        with _slots:
+            try:
+                self._outcome = self._carry_out(self.order)
+            except ShardlogError as error:
+                self._outcome = _of_topic(error, self.order.topic)
+
+
+def start_shards(order: LakeOrder) -> LakeAnswer:
+    """Begin those shards from the lake that are to; the table is opened once to ask for all.
+
+    Raises:
+        UnavailableError: The store does not answer.
+        ForeignDataError: The table is not the stream's.
+        InvalidRequestError: The store refuses, or the table cannot be used as it is.
+        CorruptionError: The table is damaged.
+    """
+    with LakeStarter() as starter:
+        return _started(order, starter)
+
+
+def _started(order: LakeOrder, starter: LakeStarter) -> LakeAnswer:
+    topic = order.topic
+    numbers = {*order.sides, *order.others}
+    shards = sorted({*numbers, *map(retry_shard_of, numbers)})
+    positions = starter.positions(order.root, topic, shards, order.target)
+    # IMPORTANT: read last; a log that goes on meanwhile, in another process, is not behind then.
+    progress = shard_progress(order.root, topic)
+    local = {number: shard.committed for number, shard in progress.items()}
+    wanted: list[int] = []
+    faults: dict[int, ShardlogError] = {}
+    for number, side in order.sides.items():
+        chosen = [
+            (shard, positions[shard].published)
+            for shard in (number, retry_shard_of(number))
+            if begins_from_lake(positions.get(shard), local.get(shard))
+            # Of a log that cannot be read, opening it tells.
+            and not (shard in local and local[shard] is None)
+        ]
+        lost = [unreachable(end, side, (topic, number)) for at, end in chosen if at == number]
+        if any(lost) and not order.is_to_skip:
+            faults.update((number, error) for error in lost if error is not None)
+            continue
+        wanted += [shard for shard, _ in chosen]
+    begun: dict[int, BegunShard] = {}
+    for shard, outcome in _begin(order, starter, wanted).items():
+        if isinstance(outcome, ShardlogError):
+            faults[shard if (of := partition_of(shard)) is None else of] = outcome
+        else:
+            begun[shard] = outcome
+    return LakeAnswer(positions.keys(), begun, faults)
+
+
+def _begin(
+    order: LakeOrder, starter: LakeStarter, shards: list[int]
+) -> "Mapping[int, BegunShard | ShardlogError]":
+    """Begin shards; where that fails for several, each by itself, whose fault it is then."""
+    if not shards:
+        return {}
+    try:
+        return starter.begin(order.root, order.topic, shards, order.target)
+    except ShardlogError as error:
+        if len(shards) == 1 or (error.retriable and error.shard is None):
+            return dict.fromkeys(shards, error)
+    outcomes: dict[int, BegunShard | ShardlogError] = {}
+    for shard in shards:
+        outcomes.update(_begin(order, starter, [shard]))
+    return outcomes
+
+
+def _of_topic(error: ShardlogError, topic: str) -> ShardlogError:
+    """Return an error of a table or its store as one of all partitions of a topic."""
+    return error if error.stream is not None else type(error)(error.message, stream=topic)

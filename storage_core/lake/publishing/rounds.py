@@ -1,0 +1,273 @@
+"""Publishing in rounds: each is one commit, of a step of every shard that has something to publish.
+
+A shard that somebody else has changed meanwhile is left out of the round's commit, and compared
+anew in the next one. One with a damaged part, or that another log publishes, is out for good, and
+the others go on.
+"""
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from storage_core.errors import CorruptionError, ShardlogError
+from storage_core.format.keys import INT64_MAX
+from storage_core.format.part_entry import ShardParts
+from storage_core.lake.image_names import image_of_path
+from storage_core.lake.publishing.mirror import MirrorStep, ShardListing, StepLimits, next_step
+from storage_core.lake.publishing.ownership import LakeOwnerError
+from storage_core.lake.publishing.publication import Publication
+from storage_core.lake.publishing.repair import lost_parts
+from storage_core.lake.publishing.report import ShardPublished
+from storage_core.lake.shard_change import ShardChange, TableFile
+from storage_core.lake.table import LakeConflictError
+from storage_core.lake.table_columns import TableColumns
+from storage_core.sql.part_groups import PartGoneError
+
+# How often one step is tried. Each time somebody else has committed or merged, so that there is
+# progress whenever one fails, and nobody needs to wait.
+TRIES_MAX: Final = 20
+# What one commit adds, unless a shard's step alone is more: a crash uploads no more than that anew.
+ROUND_PARTS_MAX: Final = 64
+ROUND_ROWS_MAX: Final = 4_000_000
+# What a call that is bounded reads of the store to let files of a shard go.
+PROVEN_BYTES_MAX: Final = 2**30
+_LEAST: Final = StepLimits(parts=1, rows=1)
+
+
+@dataclass(slots=True)
+class _Shard:
+    """How far a shard has come.
+
+    Attributes:
+        number: Its number.
+        commits_max: After how many commits its rest is left.
+        limits: What a step of it does at most.
+        done: What was done; None before the first step.
+        tries: How often its step was tried in vain.
+        error: Why it is out.
+        is_repaired: Whether what the store had lost was looked for.
+    """
+
+    number: int
+    commits_max: int | None
+    limits: StepLimits = StepLimits()  # noqa: RUF009 - it is frozen
+    done: ShardPublished | None = None
+    tries: int = 0
+    error: ShardlogError | None = None
+    is_repaired: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether nothing is left to do for this call."""
+        if self.error is not None:
+            return True
+        return self.done is not None and (
+            self.done.is_whole or self.done.commits == self.commits_max
+        )
+
+    def failed(self, error: CorruptionError | LakeOwnerError) -> None:
+        """Take note of an error that is the shard's own."""
+        if isinstance(error, CorruptionError) and self.limits != _LEAST:
+            # What lies before a damaged part is published without it.
+            self.limits = _LEAST
+        else:
+            self.error = error
+
+    def failed_once(self, error: LakeConflictError | PartGoneError) -> None:
+        """Take note of a try that came to nothing.
+
+        Raises:
+            UnavailableError: There were too many.
+        """
+        self.tries += 1
+        if self.tries == TRIES_MAX:
+            raise error
+
+    def add(self, step: ShardPublished) -> None:
+        """Take note of a step that was done."""
+        self.tries = 0
+        self.done = step if self.done is None else self.done.then(step)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What a round does in a shard."""
+
+    shard: _Shard
+    parts: ShardParts
+    listing: ShardListing
+    mirrored: MirrorStep
+    is_repair: bool = False
+
+    @property
+    def rows(self) -> int:
+        return sum(added.entry.rows for added in self.mirrored.adds)
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """What came of shards.
+
+    Attributes:
+        published: What was published, of each shard that got through.
+        errors: Why others did not.
+    """
+
+    published: dict[int, ShardPublished]
+    errors: dict[int, ShardlogError]
+
+    def raise_first(self) -> None:
+        """Raise what kept the first of them from being published, if any was."""
+        for error in self.errors.values():
+            raise error
+
+
+def publish_in_rounds(
+    publication: Publication, numbers: Collection[int], commits_max: int | None = None
+) -> Rounds:
+    """Publish some shards in steps until nothing is left to do, or the limit is reached.
+
+    Args:
+        publication: The stream and its table.
+        numbers: The shards.
+        commits_max: After how many commits of a shard, or a GiB of its files that go, to leave its
+            rest.
+    """
+    shards = [_Shard(number, commits_max) for number in numbers]
+    while left := [shard for shard in shards if not shard.is_over]:
+        _do_round(publication, left)
+    bytes_max = INT64_MAX if commits_max is None else PROVEN_BYTES_MAX
+    done: dict[int, ShardPublished] = {}
+    errors = {shard.number: shard.error for shard in shards if shard.error is not None}
+    for shard in shards:
+        if shard.done is not None and shard.error is None:
+            try:
+                done[shard.number] = _ended(publication, shard.done, bytes_max)
+            except CorruptionError as error:
+                errors[shard.number] = error
+    return Rounds(done, errors)
+
+
+def _ended(publication: Publication, done: ShardPublished, bytes_max: int) -> ShardPublished:
+    if not done.is_whole:
+        return done
+    if done.commits:
+        publication.tend_heads(done.shard)  # 7
+    return publication.with_files_gone(done, bytes_max)  # 8
+
+
+def _do_round(publication: Publication, shards: Collection[_Shard]) -> None:
+    """Do one round, as `publish_shard` says."""
+    steps = list(_within_a_round(_steps(publication, shards)))  # 1, 2, 3
+    with _conflicts_noted(steps):
+        columns = publication.prepare() if steps else None
+        # Where the table was made, or got columns, all is compared anew with what is there then.
+        if columns is not None:
+            _carry_out(publication, steps, columns)
+
+
+def _carry_out(publication: Publication, steps: Collection[_Step], columns: TableColumns) -> None:
+    """Upload what steps add, and commit all of it at once."""
+    changes: list[tuple[_Step, ShardChange]] = []
+    uploaded: dict[int, list[TableFile]] = {}
+    for step in steps:
+        with _failures_noted(step.shard):
+            begin = step.listing.begin
+            files = publication.upload(step.shard.number, step.parts, step.mirrored, columns, begin)
+            uploaded[step.shard.number] = files
+            change = publication.change(step.shard.number, files, step.mirrored)  # 4
+            changes.append((step, change))
+    # Where files were lost that the table names still, nothing of it changes.
+    to_commit = [of for step, of in changes if of.adds or of.removes or not step.is_repair]
+    conflicts = publication.commit(to_commit)  # 5, 6
+    for step, change in changes:
+        if change.shard in conflicts:
+            step.shard.failed_once(publication.conflict(change.shard))
+        else:
+            step.shard.add(_reported(step, change, uploaded[change.shard]))
+            step.shard.is_repaired |= step.is_repair
+
+
+def _steps(publication: Publication, shards: Collection[_Shard]) -> Iterator[_Step]:
+    """Yield a step of each shard that has something to publish."""
+    publication.load()  # 1
+    for shard in shards:
+        step = None
+        with _failures_noted(shard):
+            step = _compared(publication, shard)
+        if step is not None:
+            yield step
+
+
+def _compared(publication: Publication, shard: _Shard) -> _Step | None:
+    """Return what is to be done in a shard; if it is nothing, take note of that."""
+    parts = publication.parts(shard.number)  # 2
+    listing = publication.listing(shard.number, parts)
+    mirrored = next_step(listing, shard.limits)  # 3
+    if mirrored is None and publication.claims(shard.number, listing):
+        mirrored = MirrorStep((), (), listing.begin)
+    if mirrored is not None:
+        return _Step(shard, parts, listing, mirrored)
+    if publication.consent.repair and not shard.is_repaired:
+        mirrored = publication.repair_step(shard.number, listing)
+        if mirrored is not None:
+            return _Step(shard, parts, listing, mirrored, is_repair=True)
+    if shard.commits_max is None:
+        publication.refuse_lost_parts(shard.number, listing, parts)
+    lost = len(lost_parts(listing, parts))
+    begin, sealed = listing.begin, listing.sealed
+    shard.add(ShardPublished(shard.number, begin, begin, sealed, parts_lost=lost))
+    return None
+
+
+def _within_a_round(steps: Iterator[_Step]) -> Iterator[_Step]:
+    """Yield the first steps, as many as one commit may have."""
+    parts, rows = 0, 0
+    for step in steps:
+        parts += len(step.mirrored.adds)
+        rows += step.rows
+        yield step
+        if parts >= ROUND_PARTS_MAX or rows >= ROUND_ROWS_MAX:
+            return
+
+
+@contextmanager
+def _conflicts_noted(steps: Collection[_Step]) -> Iterator[None]:
+    """Take it for a try of each shard if others have changed the table."""
+    try:
+        yield
+    except LakeConflictError as error:
+        for step in steps:
+            step.shard.failed_once(error)
+
+
+@contextmanager
+def _failures_noted(shard: _Shard) -> Iterator[None]:
+    """Keep what fails in one shard from the others."""
+    try:
+        yield
+    except (LakeConflictError, PartGoneError) as error:
+        shard.failed_once(error)
+    except (CorruptionError, LakeOwnerError) as error:
+        shard.failed(error)
+
+
+def _reported(step: _Step, change: ShardChange, uploaded: Collection[TableFile]) -> ShardPublished:
+    missing = step.listing.missing
+    repaired = sum(
+        step.is_repair or image_of_path(file.path).entry_digest in missing for file in uploaded
+    )
+    return ShardPublished(
+        change.shard,
+        step.listing.begin,
+        change.end,
+        step.listing.sealed,
+        rows=sum(file.rows for file in change.adds if file.is_new),
+        files_added=len(change.adds),
+        files_removed=len(change.removes),
+        bytes=sum(file.size for file in change.adds),
+        commits=1,
+        is_whole=False,
+        files_repaired=repaired,
+    )
