@@ -33,7 +33,7 @@ FAULTS_events := $(foreach room,store state,$(addprefix tests/events/$(room)/tes
 	$(addprefix tests/events/,subscriptions/test_killed.py subscriptions/test_model.py \
 	remembered/test_never_twice_or_missing.py front_ends/test_killed_server.py)
 FAULTS_commands := tests/unit/typed_events/language/test_fuzz.py tests/events/front_ends/test_fuzz.py
-FAULTS_lake := tests/lake tests/broker/lake
+FAULTS_lake := tests/lake tests/broker/lake tests/model/test_lake.py
 FAULTS_serve := tests/log/serve/test_faults.py tests/spark/sink/test_server_kills.py
 FAULTS_owners := tests/log/serve/test_moved_owners.py
 # Each read of Spark over a server, too.

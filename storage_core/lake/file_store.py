@@ -9,7 +9,7 @@ not while it reads: upload and vacuum in a process that has nothing else to do m
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -139,7 +139,8 @@ class FileStore:
             UnavailableError: The store refuses.
         """
         with self._errors(f"reading {path}"):
-            return OpenedFile(self._client().open_input_file(path), self._target.uri, path)
+            source = self._client().open_input_file(path)
+        return OpenedFile(source, self._target.uri, path, lambda: self.size(path))
 
     def size(self, path: str) -> int | None:
         """Return how many bytes a file has; None if there is none."""
@@ -238,8 +239,11 @@ class FileStore:
 class OpenedFile:
     """A file of a store that is open. Any thread; one reads at a time."""
 
-    def __init__(self, source: ObjectInputFile, uri: str, path: str) -> None:
+    def __init__(
+        self, source: ObjectInputFile, uri: str, path: str, size_now: Callable[[], int | None]
+    ) -> None:
         """Take over what delta-rs has opened; `FileStore.opened` does."""
+        self._size_now = size_now
         self._source = source
         self._uri = uri
         self._path = path
@@ -252,9 +256,16 @@ class OpenedFile:
             LakeFileGoneError: It is gone.
             UnavailableError: The store refuses.
         """
-        with self._lock, store_errors(self._uri, f"reading {self._path}"):
-            self._source.seek(offset)
-            return self._source.read(size)
+        try:
+            with self._lock, store_errors(self._uri, f"reading {self._path}"):
+                self._source.seek(offset)
+                return self._source.read(size)
+        except UnavailableError:
+            # A store has an error of its own where a file that was cut ends before the bytes.
+            size_now = self._size_now()
+            if size_now is not None and size_now <= offset:
+                return b""
+            raise
 
 
 def _stored(info: "FileInfo") -> StoredFile:

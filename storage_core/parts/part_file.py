@@ -21,6 +21,7 @@ from storage_core.format.chunk_table import (
     ChunkTable,
     Int64s,
     encode_chunk_table,
+    with_check,
 )
 from storage_core.format.keys import INT64_MAX, INT64_MIN
 from storage_core.format.part_entry import FileProof
@@ -249,7 +250,7 @@ def _append_chunk_table(file: BinaryIO, decoded_bytes: int) -> FileProof:
     parquet_footer = file.read()
     metadata = _parquet.read_metadata(_untyped.BufferReader(parquet_footer))
     table = _table_of(file, size - parquet_bytes, metadata, decoded_bytes)
-    footer = encode_chunk_table(table) + parquet_footer
+    footer = with_check(encode_chunk_table(table) + parquet_footer)
     file.seek(size - parquet_bytes)
     file.write(footer)
     file.flush()

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from storage_core.avro import AvroSchema
 from storage_core.errors import CorruptionError
-from storage_core.format.chunk_table import decode_chunk_table, find_chunk_table
+from storage_core.format.chunk_table import decode_chunk_table, find_chunk_table, has_right_check
 from storage_core.format.part_entry import FileProof, PartEntry
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.lake.file_store import FileStore
@@ -95,16 +95,17 @@ def _read_footer(store: FileStore, path: str, size: int) -> TableFooter:
     name = image_of_path(path)
     try:
         data, begin = _end_of(store, path, size)
-        metadata = _parquet.read_metadata(_untyped.BufferReader(data))
-        schema = metadata.schema.to_arrow_schema()
-        facts = FileFacts.of(Footer(metadata, schema, decode_chunk_table(data[begin:])))
     except LakeFileGoneError as error:
         message = (
             f"the table names {path}, which its store does not have: restore it there; "
             "`shardlog lake check` finds all that are gone"
         )
         raise CorruptionError(message, shard=name.shard) from error
-    except (pa.ArrowException, OSError) as error:
+    if not has_right_check(data[begin:]):
+        raise damaged(name, path, "its end is not as it was written")
+    try:
+        facts = _facts_in(data, begin)
+    except (pa.ArrowException, OSError, ValueError, CorruptionError) as error:
         raise damaged(name, path, "its end cannot be read") from error
     if facts.between("address") != (name.first, name.last):
         raise damaged(name, path, "its rows have other addresses than its name tells")
@@ -113,6 +114,12 @@ def _read_footer(store: FileStore, path: str, size: int) -> TableFooter:
     return TableFooter(
         path, name, FileProof(size, digest, len(data), xxh3.xxh3_128_digest(data)), facts
     )
+
+
+def _facts_in(data: bytes, begin: int) -> FileFacts:
+    metadata = _parquet.read_metadata(_untyped.BufferReader(data))
+    schema = metadata.schema.to_arrow_schema()
+    return FileFacts.of(Footer(metadata, schema, decode_chunk_table(data[begin:])))
 
 
 def _end_of(store: FileStore, path: str, size: int) -> tuple[bytes, int]:

@@ -137,7 +137,7 @@ class Changes:
     def __init__(self, store: Store, target: LakeTarget) -> None:
         self._store, self._target = store, target
         self._versions = 0
-        self._published: dict[str, int] = {}
+        self.published: dict[str, int] = {}
         self.rows: Counter[Place] = Counter()
         """How often the reader has got each row."""
 
@@ -158,8 +158,8 @@ class Changes:
     def _follow(self, action: dict[str, Any]) -> None:
         if "txn" in action and not action["txn"]["appId"].endswith("/owner"):
             name, version = action["txn"]["appId"], action["txn"]["version"]
-            assert version >= self._published.get(name, 0)
-            self._published[name] = version
+            assert version >= self.published.get(name, 0)
+            self.published[name] = version
         if "add" in action and action["add"]["dataChange"]:
             shard = int(action["add"]["partitionValues"]["shard"])
             self.rows.update((shard, address) for address in self._addresses(action["add"]))

@@ -125,7 +125,7 @@ def _available(reads: Any, begin: int) -> tuple[int | None, list[Any]]:
 
 def _records(reads: Any, **request: Any) -> list[Any]:
     records: list[Any] = []
-    reads.for_records(fn=records.append, **request)
+    reads.for_each(fn=records.append, **request)
     return records
 
 
