@@ -26,6 +26,12 @@ from bench.ingest.json_events import INGEST_JSON
 from bench.ingest.latency import LATENCY, TAKEOVER
 from bench.ingest.peers import PEERS
 from bench.ingest.rates import INGEST, INGEST_LARGE, INGEST_PYTHON
+from bench.lake.freshness import LAKE_LATENCY
+from bench.lake.opening import LAKE_OPEN
+from bench.lake.publishing import LAKE_PUBLISH
+from bench.lake.reads import LAKE_READS
+from bench.lake.spark import LAKE_SPARK
+from bench.lake.takeover import LAKE_TAKEOVER
 from bench.log.avro import AVRO
 from bench.log.expiring import EXPIRY
 from bench.log.indexed import INDEX, LOOKUP
@@ -98,6 +104,12 @@ EXPERIMENTS: Final = (
     SPARK_SMALL_SINK,
     SPARK_LATENCY,
     SPARK_MEMORY,
+    LAKE_PUBLISH,
+    LAKE_READS,
+    LAKE_OPEN,
+    LAKE_LATENCY,
+    LAKE_TAKEOVER,
+    LAKE_SPARK,
 )
 _PAIRS_MIN: Final = 3
 _PAIRS: Final = 5

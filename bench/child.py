@@ -38,14 +38,18 @@ Task = Callable[_Arguments, Measured | Iterator[Measured]]
 class ChildProcess:
     """A process that does tasks, one at a time."""
 
-    def __init__(self, log: Path | None = None) -> None:
-        """Start it; what it says goes to a log, or where this process says things."""
+    def __init__(self, log: Path | None = None, packages: Path | None = None) -> None:
+        """Start it; what it says goes to a log, or where this process says things.
+
+        What is imported is looked for in a directory of packages first, if there is one.
+        """
         self._log = log
+        paths = [_ROOT] if packages is None else [_ROOT, packages]
         with log.open("wb") if log else nullcontext() as said:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "bench.child"],
                 cwd=_ROOT,
-                env={**os.environ, "PYTHONPATH": os.fspath(_ROOT)},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.fspath, paths))},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=said,

@@ -19,7 +19,6 @@ _LOADED: Final = (
     "storage_core.sql.streams",
     "storage_core.export.exporting",
     "storage_core.export.importing",
-    "streaming_jobs.jobs.landing",
     "connectors.cli.commands.dlq",
     "connectors.cli.commands.worker",
     "tests.broker.support.replay_process",

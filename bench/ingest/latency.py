@@ -72,7 +72,7 @@ def _latency(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
             records = _PACE * _PACE_SECONDS
             with (
                 empty_directory(workspace) as root,
-                _worker(broker.address, topic, root, {"stream.key_mode": "none"}),
+                running_worker(broker.address, topic, root, {"stream.key_mode": "none"}),
                 child_process(_watch, root, topic, records) as seen,
             ):
                 seen.answer()
@@ -147,11 +147,11 @@ def _takeover(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
             Admin({"bootstrap.servers": broker.address}).create_topic(topic, 1, {})
             with (
                 empty_directory(workspace) as root,
-                _worker(broker.address, topic, root) as owner,
+                running_worker(broker.address, topic, root) as owner,
                 child_process(pace, broker.address, topic, 1000, 60),
             ):
                 await_records(root, topic, 100)
-                with _worker(broker.address, topic, root):
+                with running_worker(broker.address, topic, root):
                     # The heir is a member before the owner dies.
                     _CLOCK.sleep(3.0)
                     owner.kill()
@@ -183,7 +183,7 @@ def pace(bootstrap: str, topic: str, rate: int, seconds: int) -> Measured:
 
 
 @contextmanager
-def _worker(
+def running_worker(
     bootstrap: str, topic: str, root: Path, more: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run the worker as people do, in a group of the topic's name; it is killed at the end."""

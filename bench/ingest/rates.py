@@ -43,12 +43,12 @@ def filled_topic(workspace: Path, records: int, value_bytes: int) -> Iterator[tu
     """Yield a broker's address and a topic of so many records."""
     with Server(BROKER, workspace / "broker") as broker:
         Admin({"bootstrap.servers": broker.address}).create_topic("filled", PARTITIONS, {})
-        answer_of(_fill, broker.address, "filled", records, value_bytes)
+        answer_of(fill, broker.address, "filled", records, value_bytes, PARTITIONS)
         yield broker.address, "filled"
 
 
-def _fill(bootstrap: str, topic: str, records: int, value_bytes: int) -> Measured:
-    """Fill a topic evenly."""
+def fill(bootstrap: str, topic: str, records: int, value_bytes: int, partitions: int) -> Measured:
+    """Fill the partitions of a topic evenly."""
     settings = {"linger.ms": "20", "batch.size": "500000", "compression.type": "none"}
     keys = [(number * 617 % 1000).to_bytes(4, "big") for number in range(1024)]
     value = np.random.default_rng(1).bytes(value_bytes)
@@ -56,7 +56,7 @@ def _fill(bootstrap: str, topic: str, records: int, value_bytes: int) -> Measure
     with Producer(bootstrap, settings) as producer:
         for number in range(records):
             # Runs of one partition, as batches of producers are.
-            partition = number // 500 % PARTITIONS
+            partition = number // 500 % partitions
             producer.send(
                 topic, keys[number % 1024], value, now_ms + number // 100, None, partition
             )
@@ -148,7 +148,8 @@ def ingest(  # noqa: PLR0913 - what a worker is told
     watcher.start()
     worker.run()
     watcher.join()
-    return {**measured, "memory_bytes": memory_peak()}
+    appended = float(worker.counts.appended)
+    return {**measured, "appended": appended, "memory_bytes": memory_peak()}
 
 
 @dataclass(frozen=True, slots=True)

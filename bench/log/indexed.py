@@ -92,10 +92,25 @@ def fill(
     workspace: Path, name: str, rows: int, id_of: Callable[[np.ndarray], np.ndarray]
 ) -> Stream:
     """Return a new stream of so many rows, whose ids are told by their places."""
-    stream = Stream.create(workspace, name, ONE_SHARD)
+    return filled(Stream.create(workspace, name, ONE_SHARD), rows, id_of)
+
+
+def filled(
+    stream: Stream,
+    rows: int,
+    id_of: Callable[[np.ndarray], np.ndarray],
+    *,
+    is_of_partition: bool = False,
+) -> Stream:
+    """Return a stream that got so many rows in its only shard, which may be a topic's partition."""
     for batch in record_batches(rows // _BATCH_ROWS, _BATCH_ROWS, shuffled=False):
-        ids = id_of(batch.column("primary").to_numpy() - FIRST_PRIMARY)
-        stream.append_batch(batch.set_column(1, "secondary", pa.array(ids.astype(np.int32))))
+        places = batch.column("primary").to_numpy() - FIRST_PRIMARY
+        ids = pa.array(id_of(places).astype(np.int32))
+        placed = batch.set_column(1, "secondary", ids)
+        if is_of_partition:
+            stream.append_batch(placed, shard=0, addresses=places)
+        else:
+            stream.append_batch(placed)
         stream.commit()
     # What waits would be written once a tick had passed.
     stream.index.drain()

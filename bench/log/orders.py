@@ -17,6 +17,7 @@ from bench.records import DEVICES, FIRST_PRIMARY, PARTITIONS
 from bench.workspace import await_compaction
 from storage_core import SchemaEntry, Stream, StreamOptions
 from storage_core.avro import AvroSchema, encode_batch, frame_of
+from storage_core.lake import publish_stream
 from storage_core.sql import connect
 
 ORDER_ROWS: Final = int(os.environ.get("SHARDLOG_BENCH_ORDER_ROWS", "2000000"))
@@ -57,23 +58,43 @@ def sealed_orders(workspace: Path) -> Path:
 
     Beside it lies `plain`, a file of the same rows and columns that DuckDB wrote as it does.
     """
-    place = workspace / "orders"
-    if _ORDERS_DIRECTORY is not None:
-        place = Path(_ORDERS_DIRECTORY) / f"orders-{ORDER_ROWS}"
+    place = _place(workspace, "orders")
     root = place / "root"
     if (place / "made").exists():
         return root
-    root.mkdir(parents=True)
-    with Stream.create(root, ORDERS, StreamOptions(shards=PARTITIONS)) as stream:
-        for first in range(0, ORDER_ROWS, _BATCH_ROWS):
-            stream.append_batch(_batch(first), schemas=_ENTRIES)
-            stream.commit()
-        assert stream.seal().rows == ORDER_ROWS
+    _make(root, StreamOptions(shards=PARTITIONS))
     await_compaction(root)
     with connect(root, [ORDERS], allow_external_access=True) as streams:
         streams.connection.execute(f"COPY (FROM {ORDERS}) TO '{plain_orders(root)}'")
     (place / "made").touch()
     return root
+
+
+def published_orders(workspace: Path) -> tuple[Path, Path]:
+    """Return a root with a stream of orders, and the Delta table that has all of them."""
+    place = _place(workspace, "published-orders")
+    root, table = place / "root", place / "table"
+    if not (place / "made").exists():
+        _make(root, StreamOptions(shards=PARTITIONS, lake=str(table)))
+        assert publish_stream(root, ORDERS).rows == ORDER_ROWS
+        (place / "made").touch()
+    return root, table
+
+
+def _place(workspace: Path, kind: str) -> Path:
+    if _ORDERS_DIRECTORY is None:
+        return workspace / kind
+    return Path(_ORDERS_DIRECTORY) / f"{kind}-{ORDER_ROWS}"
+
+
+def _make(root: Path, options: StreamOptions) -> None:
+    """Make a stream of orders, and seal them."""
+    root.mkdir(parents=True)
+    with Stream.create(root, ORDERS, options) as stream:
+        for first in range(0, ORDER_ROWS, _BATCH_ROWS):
+            stream.append_batch(_batch(first), schemas=_ENTRIES)
+            stream.commit()
+        assert stream.seal().rows == ORDER_ROWS
 
 
 def plain_orders(root: Path) -> Path:

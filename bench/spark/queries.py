@@ -55,13 +55,14 @@ _CLOCK: Final = SystemClock()
 Options = Mapping[str, str]
 
 
-def start(place: Path, jars: Sequence[str]) -> Measured:
-    """Start Spark with two task slots; it stops with the process."""
+def start(place: Path, jars: Sequence[str], more: Options | None = None) -> Measured:
+    """Start Spark with two task slots, and more settings; it stops with the process."""
     # Unset, workers run whatever python3 PATH has.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.Builder().master("local[2]").appName("shardlog-bench")
     places = {name: str(place / name) for name in ("spark.local.dir", "spark.sql.warehouse.dir")}
-    for name, value in {**_SETTINGS, **places, "spark.jars": ",".join(jars)}.items():
+    settings = {**_SETTINGS, **places, "spark.jars": ",".join(jars), **(more or {})}
+    for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")

@@ -33,14 +33,26 @@ _DEVICES_A_FILE: Final = 250
 
 
 @contextmanager
-def spark_process(workspace: Path, jars: Sequence[str] = ()) -> Iterator[ChildProcess]:
-    """Start a session that ends with the block; void where there is no JVM."""
+def spark_process(
+    workspace: Path,
+    jars: Sequence[str] = (),
+    more: Mapping[str, str] | None = None,
+    packages: Path | None = None,
+) -> Iterator[ChildProcess]:
+    """Start a session that ends with the block; void where there is no JVM.
+
+    Args:
+        workspace: For what Spark writes, and what it says.
+        jars: Jars beside its own.
+        more: Settings besides.
+        packages: Where another PySpark lies.
+    """
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         message = "Spark needs a JVM, 17 or later: install one, or set JAVA_HOME"
         raise VoidError(message)
-    spark = ChildProcess(workspace / "spark.log")
+    spark = ChildProcess(workspace / "spark.log", packages)
     try:
-        spark.run(queries.start, workspace, jars)
+        spark.run(queries.start, workspace, jars, more)
         yield spark
     finally:
         spark.end()

@@ -103,6 +103,8 @@ _OTHER_PURPOSES: Final = (
     # Where bytes are kept of parts that only the lake has (storage_core/lake/absent/lake_parts.py).
     "LAKE_CACHE",
     "LAKE_CACHE_BYTES",
+    # How much the benchmarks do.
+    "BENCH_*",
     # How much the tests do (docs/TESTING.md).
     "EVERY_CASE",
     "EXAMPLES",

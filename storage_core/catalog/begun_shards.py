@@ -9,8 +9,9 @@
    options.json names it: a new shard, or a new log in the place of one, which is archived as any
    other (archived_shards.py). Killed before that, nothing has changed.
 
-A log in its place that options.json does not name was never opened; its marker says so, and it is
-cleared away with others that nobody came to list (births.py).
+A log in its place that options.json does not name was never opened; its marker says so, and a file
+`begun` that it was made with its store. It is cleared away with others that nobody came to list
+(births.py).
 """
 
 import shutil
@@ -27,7 +28,7 @@ from storage_core.catalog.archived_shards import (
     move_aside,
     put_in_place,
 )
-from storage_core.catalog.births import make_shard, new_lineage, remove_unborn_shard
+from storage_core.catalog.births import BEGUN_FILE, make_shard, new_lineage, remove_unborn_shard
 from storage_core.catalog.changes import locked, rewritten
 from storage_core.catalog.stream_file import StreamFiles, shard_directory
 from storage_core.engine.writer_lock import WriterLock
@@ -74,6 +75,7 @@ def log_in_making(files: StreamFiles, shard: int, end: int) -> Iterator[BegunLog
             _remove_left(left)
         directory = stream / f"{_MAKING}{shard}~{lineage.hex()}"
         make_shard(directory, end, lineage)
+        (directory / BEGUN_FILE).touch()
         lock = DirectoryLock.if_free(directory)
     if lock is None:
         message = "another process took a log that is being made for one that was left; try again"

@@ -38,6 +38,8 @@ from storage_core.platform.durable_file import (
 )
 
 LINEAGE_BYTES: Final = 16
+# Is in the directory of a log that was made with its store.
+BEGUN_FILE: Final = "begun"
 
 
 def create_stream(
@@ -174,8 +176,8 @@ def make_shard(directory: Path, born: int = 0, lineage: bytes | None = None) -> 
 def remove_unborn_shard(shard: Path, stream: str, why: str) -> None:
     """Clear what somebody who did not come to list the shard has left.
 
-    It has no store; or one that came with it, as a log that begins from the lake is made: nobody
-    has opened that for writing, which would have raised the generation of its marker first.
+    It has no store; or one that it was made with, as a file of it says (begun_shards.py), and that
+    nobody has opened for writing, which would have raised the generation of its marker first.
 
     Raises:
         CorruptionError: It has one.
@@ -190,6 +192,8 @@ def remove_unborn_shard(shard: Path, stream: str, why: str) -> None:
 
 
 def _is_unopened(shard: Path) -> bool:
+    if not (shard / BEGUN_FILE).exists():
+        return False
     try:
         marker, _ = open_marker(shard / MARKER_FILE)
     except CorruptionError:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from storage_core.lake.takeover.positions import LakePosition, lake_positions
     from storage_core.lake.takeover.starter import LakeStarter
     from storage_core.lake.target import LakeTarget, lake_target
+    from storage_core.lake.version_files import TableFiles, table_files
 else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
@@ -46,6 +47,7 @@ else:
             "takeover.begin": ("BegunShard", "begin_from_lake"),
             "takeover.positions": ("LakePosition", "lake_positions"),
             "takeover.starter": ("LakeStarter",),
+            "version_files": ("TableFiles", "table_files"),
             "target": ("LakeTarget", "lake_target"),
             "maintenance.vacuuming": ("vacuum_stream",),
         },
@@ -68,6 +70,7 @@ __all__: Final = [
     "PublishReport",
     "ShardLakeStatus",
     "ShardPublished",
+    "TableFiles",
     "begin_from_lake",
     "check_lake",
     "lake_options",
@@ -78,6 +81,7 @@ __all__: Final = [
     "publish_shard",
     "publish_stream",
     "shard_status",
+    "table_files",
     "target_of",
     "vacuum_stream",
 ]

@@ -36,6 +36,7 @@ def publish_shard(  # noqa: PLR0913 - how a call is bounded and followed
     commits_max: int | None = None,
     accept_hole: bool = False,
     take_over: bool = False,
+    repair: bool = False,
 ) -> ShardPublished:
     """Publish what is sealed of a shard, in steps of some parts, each of which is one commit.
 
@@ -70,6 +71,7 @@ def publish_shard(  # noqa: PLR0913 - how a call is bounded and followed
             source had lost what lies between; the table never has it then.
         take_over: Publish though another log publishes the shard. That one is refused from then
             on; rows that its root has in the table alone are lost to it.
+        repair: Upload again what the table or its store has lost of parts that were published.
 
     Raises:
         LakeOwnerError: Another log publishes the shard.
@@ -79,7 +81,7 @@ def publish_shard(  # noqa: PLR0913 - how a call is bounded and followed
         LostRangeError: The log begins above the published address.
         UnavailableError: The store does not answer, or others commit all the time.
     """
-    consent = Consent(hole=accept_hole, take_over=take_over)
+    consent = Consent(accept_hole, take_over, repair)
     with _scratch(scratch) as directory:
         publication = Publication(reader, target, directory, on_rows, consent)
         done = publish_in_rounds(publication, [shard], commits_max)
@@ -95,6 +97,7 @@ def publish_stream(  # noqa: PLR0913 - how a call is bounded and followed
     on_rows: OnRows | None = None,
     accept_hole: bool = False,
     take_over: bool = False,
+    repair: bool = False,
 ) -> PublishReport:
     """Publish what is sealed of all shards of a stream, in commits that each are of all of them.
 
@@ -108,14 +111,15 @@ def publish_stream(  # noqa: PLR0913 - how a call is bounded and followed
         on_rows: Called again and again with how many rows were uploaded so far.
         accept_hole: As `publish_shard` takes it.
         take_over: As `publish_shard` takes it.
+        repair: As `publish_shard` takes it.
 
     Raises:
-        CorruptionError: A part is damaged; all that can be is published.
+        CorruptionError: A part is damaged, or the table lacks one; all that can be is published.
         LakeOwnerError: Another log publishes a shard; as above.
         InvalidRequestError: There is no such stream, or it has no lake.
         ShardlogError: As `publish_shard` does.
     """
-    consent = Consent(hole=accept_hole, take_over=take_over)
+    consent = Consent(accept_hole, take_over, repair)
     with StreamReader.open(root, name) as reader, _scratch(None) as directory:
         place = target or target_of(reader)
         publication = Publication(reader, place, directory, on_rows, consent)

@@ -99,13 +99,9 @@ SkipLost = Annotated[
         "them.",
     ),
 ]
-_CHECKPOINT_HELP: Final = "Where the job keeps how far it came."
-Checkpoint = Annotated[
-    str | Path | None,
-    typer.Option(metavar="DIR", help=_CHECKPOINT_HELP, show_default="within INTO"),
-]
 CheckpointNeeded = Annotated[
-    str | Path, typer.Option(metavar="DIR", help=_CHECKPOINT_HELP, show_default=False)
+    str | Path,
+    typer.Option(metavar="DIR", help="Where the job keeps how far it came.", show_default=False),
 ]
 Master = Annotated[
     str,
@@ -192,12 +188,12 @@ def conduct(name: str, master: str, settings: list[str] | None, begin: Begin) ->
     """
     pairs = _pairs(settings)
     # From here on: an interrupt in the middle of Spark's start would leave its process behind.
-    with _Stop() as stop:
+    with Stop() as stop:
         spark = start_spark(name, master, pairs)
         try:
             # NOTE: Spark's context (4.3) takes SIGINT for itself.
             stop.listen()
-            await_end(begin, spark, stop.wanted, partial(_say, name))
+            await_end(begin, spark, stop.wanted, partial(say, name))
         except SPARK_ERRORS as error:
             # Here, since Spark is asked for the words as long as it runs.
             message, code = failure_of(error)
@@ -255,7 +251,7 @@ def _tell(query: StreamingQuery, progress: Progress, say: Callable[[str], None])
             say(line)
 
 
-class _Stop:
+class Stop:
     """Hears SIGINT, SIGTERM and SIGHUP: the first asks for the end, the second is the end."""
 
     def __init__(self) -> None:
@@ -295,11 +291,12 @@ def _pairs(settings: list[str] | None) -> dict[str, str]:
     return pairs
 
 
-def _say(name: str, line: str) -> None:
+def say(name: str, line: str) -> None:
+    """Print a line of a command on standard error."""
     typer.echo(f"{name}: {line}", err=True)
 
 
 def _report_error(name: str, message: str, code: int) -> int:
     first, *_ = message.splitlines() or [""]
-    _say(name, first)
+    say(name, first)
     return code

@@ -1,206 +1,236 @@
-"""`land_topic`: a stream into a directory of Parquet with typed columns, partitioned by time.
+"""`land_topic`: what is sealed of a stream into its Delta table, and the table as a frame of Spark.
 
-    query = land_topic(spark, root, "telemetry", "/lake/telemetry", once=True)
-    python -m streaming_jobs.jobs.land_topic ROOT STREAM INTO --once
+    rows = land_topic(spark, root, "telemetry")
+    python -m streaming_jobs.jobs.land_topic ROOT STREAM --once
 
-Each record lands once, whatever is killed (landing.py); small files are joined (small_files.py).
-Values of Avro are columns by one schema, the one that was named, or the newest that the stream had
-when the first batch landed; it is kept with the directory, so that a restart reads by it too.
-Raw streams land with their values as bytes.
+The table is that of the lake (docs/LAKE.md), and how rows come into it is the lake's to know: each
+once, in commits that anybody may try. A worker whose stream has the option `lake` does the same by
+itself. The command starts no Spark.
 """
 
-import json
-from collections.abc import Callable, Mapping
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Final, Literal, get_args
+from typing import Annotated, Any, Final
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as f
-from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql import DataFrame, SparkSession
 
-from storage_core import InvalidRequestError, StreamReader
-from streaming_jobs.common.job_options import typer
-from streaming_jobs.jobs.batch_span import span_of
-from streaming_jobs.jobs.called_elsewhere import where_it_was_called
-from streaming_jobs.jobs.command import (
-    Checkpoint,
-    Mode,
-    Once,
-    Root,
-    RowsMax,
-    Schema,
-    SkipLost,
-    StreamName,
-    Trigger,
-    run,
+from storage_core import InvalidRequestError, StreamReader, describe_stream
+from storage_core.catalog.lake_uri import refuse_lake_within
+from storage_core.lake import (
+    LakeTarget,
+    PublishReport,
+    lake_options,
+    lake_target,
+    publish_stream,
+    table_files,
 )
-from streaming_jobs.jobs.directory_claims import checkpoint_of, claim_checkpoint, directory_of
-from streaming_jobs.jobs.landing import OWN, Landing, Owner
-from streaming_jobs.jobs.newest_schema import newest_schema, text_of
+from storage_core.platform.overriding import override
+from storage_core.remote.addresses import names_servers
+from streaming_jobs.common.job_options import typer
+from streaming_jobs.jobs.command import Once, Stop, StreamName, Trigger, outcome, say
 from streaming_jobs.jobs.roots import root_of
-from streaming_jobs.jobs.small_files import SIZE_WANTED, delete_leftovers, join_small
-from streaming_jobs.jobs.stream_query import TRIGGER, read_stream, start_query
+from streaming_jobs.jobs.stream_query import TRIGGER
+from streaming_jobs.parts import table_frame
 
 NAME: Final = "land_topic"
-_Partition = Literal["hour", "day", "month", "none"]
+Root = Annotated[
+    str,
+    typer.Argument(metavar="ROOT", help="Directory that holds the streams.", show_default=False),
+]
 Into = Annotated[
-    str | Path, typer.Argument(metavar="INTO", help="Directory of Parquet.", show_default=False)
+    str | None,
+    typer.Argument(
+        metavar="INTO",
+        help="Where the table is: a directory, s3://BUCKET/PATH, gs://…, abfss://….",
+        show_default="the stream's option `lake`",
+    ),
 ]
-Columns = Annotated[
-    str | None, typer.Option(metavar="A,B", help="Columns to land, with commas between.")
+AcceptHole = Annotated[
+    bool,
+    typer.Option(
+        "--accept-hole",
+        help="Go on where the log begins above what has landed; the table never has what lies "
+        "between.",
+    ),
 ]
-Partition = Annotated[
-    _Partition, typer.Option(help="Which part of a row's time names its directory, in UTC.")
+LakeOptions = Annotated[
+    Path | None,
+    typer.Option(
+        "--lake-options",
+        metavar="FILE",
+        envvar="SHARDLOG_LAKE_OPTIONS_FILE",
+        help="A TOML file of options of the store, by delta-rs' names; its keys too. Without it, "
+        "the environment has them (AWS_ACCESS_KEY_ID).",
+    ),
 ]
-_ALL: Final = "all"
-_EARLIEST: Final = -2
-_FORMATS: Final = {"hour": "yyyy-MM-dd-HH", "day": "yyyy-MM-dd", "month": "yyyy-MM"}
-_ONE_A_FILE: Final = 2_000_000
-_CONF: Final = {
-    # As all other tools read times; Spark's own default is a type that Parquet deprecates.
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.sql.session.timeZone": "UTC",
+# What earlier versions laid beside the files of Parquet that they landed.
+_EARLIER: Final = "_landing"
+_SCHEME: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
+_SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)\s+([a-z]+?)s?\b", re.IGNORECASE)
+_SERVED: Final = (
+    "what owners have sealed they publish themselves, where the stream has the option `lake`; else "
+    "run it on the machine that has the root"
+)
+# Options of earlier versions, and what is there instead.
+_GONE: Final[Mapping[str, str]] = {
+    "server": _SERVED,
+    "schema": "the table has a column for each field of each schema",
+    "columns": "select them where you read",
+    "mode": "a value that cannot be read lands as bytes, in `payload`",
+    "partition": "engines choose files by the least and largest `primary` of each; filter by it",
+    "max_rows": "a commit has a million rows or so at most",
+    "skip_lost": "`--accept-hole` goes on where the log begins above what has landed",
+    "checkpoint": "the table itself says how far it has come",
+    "size_wanted": "the files are the stream's parts, and are merged with them",
+    "master": "the command starts no Spark",
+    "conf": "the command starts no Spark",
 }
+# Those of a call alone.
+_GONE_OF_CALLS: Final = dict.fromkeys(
+    ("once", "trigger"), "a call lands what is sealed by then; a worker goes on by itself"
+)
 
 
-def land_topic(  # noqa: PLR0913 - what a job is asked for
+def land_topic(
     spark: SparkSession,
-    root: Root,
-    stream: StreamName,
-    into: Into,
+    root: str | Path,
+    stream: str,
+    into: str | Path | LakeTarget | None = None,
     *,
-    schema: Schema = None,
-    columns: Columns = None,
-    mode: Mode = "FAILFAST",
-    partition: Partition = "day",
-    once: Once = False,
-    trigger: Trigger = TRIGGER,
-    max_rows: RowsMax = None,
-    skip_lost: SkipLost = False,
-    checkpoint: Checkpoint = None,
-    size_wanted: int = SIZE_WANTED,
-) -> StreamingQuery:
-    """Land a stream in a directory of Parquet, each record once.
+    accept_hole: bool = False,
+    **gone: object,
+) -> DataFrame:
+    """Land what is sealed of a stream in its table; return the rows of the table.
 
-    Example: python -m streaming_jobs.jobs.land_topic ./data telemetry ./lake --once
+    Args:
+        spark: The session; Delta's jars are not needed.
+        root: The directory that holds the streams.
+        stream: The stream.
+        into: Where the table is; if None where the stream's option `lake` says.
+        accept_hole: Go on where the log begins above what has landed.
+        gone: Options of earlier versions, which are refused.
 
     Raises:
-        InvalidRequestError: It cannot be done as asked.
-        ForeignDataError: Something else lands in the directory.
+        InvalidRequestError: It cannot be done as asked, or nothing is sealed.
+        ForeignDataError: What lies there is another stream's table, or none of shardlog.
+        CorruptionError: A part is damaged; all else has landed.
+        UnavailableError: The store does not answer.
     """
-    root, place = root_of(root), directory_of(into, "into")
-    landing = Landing(place)
-    owner, shards = _owner(landing, root, stream, partition, schema)
-    landed = _recovered(landing, owner)
-    where = str(place / OWN / "checkpoint") if checkpoint is None else checkpoint_of(checkpoint)
-    options = {}
-    if landed:
-        # Counts where there is no checkpoint yet: one that was lost is made anew from here.
-        begins = {str(shard): landed.get(shard, _EARLIEST) for shard in shards}
-        options["startingOffsets"] = json.dumps({stream: begins})
-    if owner.schema is not None:
-        options |= {"valueFormat": "avro", "readerSchema": owner.schema, "mode": mode}
-    if columns is not None:
-        options["columns"] = columns
-    frame = read_stream(spark, root, stream, options, (max_rows, skip_lost, once))
-    if partition != "none":
-        _refuse_clash(frame, partition)
-    # All checks are done, and have left nothing that the next start has to agree with.
-    claim_checkpoint(where, {"job": NAME, "stream": stream})
-    landing.claim(owner)
-    land = _landing_of(landing, partition, size_wanted, (where, stream))
-    land = where_it_was_called(frame, land, root, where, [landing.note])
-    return start_query(frame, land, f"{NAME} {stream}", where, None if once else trigger)
-
-
-def _owner(
-    landing: Landing, root: str, stream: str, partition: Partition, schema: str | None
-) -> tuple[Owner, list[int]]:
-    """Return how the directory is to be owned, and the stream's shards; it can be claimed so."""
-    if partition not in get_args(_Partition):
-        message = f"partition {partition!r} is not {', '.join(get_args(_Partition))}"
+    unknown = next((name for name in gone if name not in {**_GONE, **_GONE_OF_CALLS}), None)
+    if unknown is not None:
+        message = f"land_topic() got an unexpected keyword argument {unknown!r}"
+        raise TypeError(message)
+    _refuse(gone, {**_GONE, **_GONE_OF_CALLS})
+    place, target = _places(root, stream, into)
+    _land(place, stream, target, accept_hole=accept_hole)
+    table = table_files(place, stream, target)
+    if table is None:
+        message = f"nothing of {stream!r} is sealed yet: `shardlog seal {place} {stream}` seals it"
         raise InvalidRequestError(message)
-    previous = landing.owner()
-    with StreamReader.open(root, stream) as reader:
-        if partition != "none" and reader.options.unit == "sequence" and reader.origin is None:
-            message = (
-                f"stream {stream!r} counts a sequence, so its rows have no time to partition by: "
-                "use partition none"
-            )
+    return table_frame(spark, table)
+
+
+def _refuse(options: Iterable[str], gone: Mapping[str, str]) -> None:
+    for option in options:
+        if option in gone:
+            message = f"land_topic has no {option} any more: {gone[option]}"
             raise InvalidRequestError(message)
-        if schema is None:
-            schema = previous.schema if previous is not None else newest_schema(reader)
-        else:
-            schema = text_of(schema)
-        # Rows of a log that has replaced another must not land behind those of the other.
-        logs = [reader.position().incarnation, *sorted(reader.archived_lineages())]
-        owner = Owner(stream, "~".join(logs), partition, schema)
-        shards = list(reader.committed())
-    landing.refuse_others(previous, owner)
-    return owner, shards
 
 
-def _recovered(landing: Landing, owner: Owner) -> Mapping[int, int]:
-    """Finish what an earlier run left; return up to which offset each shard has landed."""
-    previous = landing.owner()
-    if previous is None:
-        return {}
-    with landing.lock():
-        landing.refuse_others(previous, owner)
-        landing.recover()
-        landed = landing.landed()
-    delete_leftovers(landing.into)
-    return landed
-
-
-def _refuse_clash(frame: DataFrame, partition: str) -> None:
-    names = {name.lower() for name in frame.columns}
-    if "timestamp" not in names:
+def _places(
+    root: str | Path, stream: str, into: str | Path | LakeTarget | None, options: Path | None = None
+) -> tuple[str, LakeTarget]:
+    """Return where the root is, and where the table."""
+    if names_servers(root):
+        message = f"land_topic takes no servers any more: {_SERVED}"
+        raise InvalidRequestError(message)
+    place = root_of(root)
+    uri = describe_stream(place, stream).options.lake if into is None else into
+    if uri is None:
         message = (
-            f"columns must include timestamp, by which rows are partitioned into a {partition} each"
+            f"{stream!r} has no lake: name a directory or s3://BUCKET/PATH behind the stream, or "
+            f"`shardlog alter {place} {stream} lake=…`"
         )
         raise InvalidRequestError(message)
-    if partition in names:
+    target = uri if isinstance(uri, LakeTarget) else _target(str(uri), options)
+    refuse_lake_within(Path(place), target.uri)
+    directory = target.directory
+    if directory is not None and (directory / _EARLIER).exists():
         message = (
-            f"a column is called {partition}, as the directories would be: leave it out with "
-            "columns, or use another partition"
+            f"{directory} has files of Parquet that an earlier version landed: they stay readable; "
+            "name another directory, whose table gets all that is sealed"
         )
         raise InvalidRequestError(message)
+    return place, target
 
 
-def _landing_of(
-    landing: Landing, partition: Partition, size_wanted: int, plan: tuple[str, str]
-) -> Callable[[DataFrame, int], None]:
-    """Return what is done with each batch."""
-
-    def land(batch: DataFrame, number: int) -> None:
-        span = span_of(batch.sparkSession, *plan, number)
-        with landing.lock():
-            landing.recover()
-            if landing.has_landed(span.begins, span.ends, number):
-                return
-            _stage(batch, landing.staging, partition)
-            landed = landing.publish(span.ends)
-            join_small(landing.into, (file.parent for file in landed), size_wanted)
-
-    return land
+def _target(place: str, options: Path | None) -> LakeTarget:
+    uri = place if _SCHEME.match(place) else str(Path(place).absolute())
+    return lake_target(uri, lake_options(None, options))
 
 
-def _stage(batch: DataFrame, place: Path, partition: Partition) -> None:
-    # The session of a query's batches is the query's own.
-    for name, value in _CONF.items():
-        batch.sparkSession.conf.set(name, value)
-    if partition == "none":
-        # A directory of their own, as the others have.
-        writer, place = batch.write, place / _ALL
-    else:
-        writer = batch.withColumn(partition, _time(partition)).write.partitionBy(partition)
-    writer.mode("overwrite").option("maxRecordsPerFile", _ONE_A_FILE).parquet(str(place))
+def _land(
+    root: str, stream: str, target: LakeTarget, *, accept_hole: bool
+) -> tuple[PublishReport, str]:
+    """Publish what is sealed; return what was done, and in a line."""
+    report = publish_stream(root, stream, target, accept_hole=accept_hole)
+    with StreamReader.open(root, stream) as reader:
+        ends = reader.committed()
+    left = sum(max(0, ends[shard] - one.end) for shard, one in report.shards.items())
+    done = f"{report.rows:,} rows landed" if report.commits else "nothing new"
+    rest = f"; {left:,} addresses are not sealed yet" if left else ""
+    return report, f"{done} in {report.uri}{rest}"
 
 
-def _time(partition: Partition) -> Column:
-    return f.date_format("timestamp", _FORMATS[partition])
+def command(  # noqa: PLR0913 - one parameter an option
+    root: Root,
+    stream: StreamName,
+    into: Into = None,
+    once: Once = False,
+    trigger: Trigger = TRIGGER,
+    accept_hole: AcceptHole = False,
+    lake_options: LakeOptions = None,
+) -> None:
+    """Land what is sealed of a stream in its Delta table, each row once.
+
+    Example: python -m streaming_jobs.jobs.land_topic ./data telemetry ./lake --once
+    """
+    place, target = _places(root, stream, into, lake_options)
+    with Stop() as stop:
+        while not stop.wanted.is_set():
+            report, line = _land(place, stream, target, accept_hole=accept_hole)
+            if once or report.commits:
+                say(NAME, line)
+            if once:
+                break
+            stop.wanted.wait(_seconds(trigger))
+
+
+def _seconds(span: str) -> float:
+    """Return how long a span of Spark's is, as '30 seconds'."""
+    amounts = {f"{unit.lower()}s": float(amount) for amount, unit in _SPAN.findall(span)}
+    return timedelta(**amounts).total_seconds()
+
+
+class _Command(typer.core.TyperCommand):
+    @override
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse options of earlier versions before anything is missed."""
+        words = (word.partition("=")[0] for word in args)
+        names = (word[2:].replace("-", "_") for word in words if word.startswith("--"))
+        _refuse(names, _GONE)
+        return super().parse_args(ctx, args)
+
+
+def application() -> typer.Typer:
+    """Return the command."""
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.command(NAME, cls=_Command)(command)
+    return app
 
 
 if __name__ == "__main__":
-    run(land_topic, NAME)
+    sys.exit(outcome(application(), f"python -m streaming_jobs.jobs.{NAME}", NAME))

@@ -43,7 +43,7 @@ _SPLIT: Final = (
     "Spark {} cannot read the numbers of {!r} from Parquet, which are BYTE_STREAM_SPLIT, with {}: "
     "set it to false, or leave the column out by `columns`"
 )
-_OPTIONS: Final = {
+FILE_OPTIONS: Final = {
     # IMPORTANT: a file that is not there, or is damaged, is an error whatever the session says.
     "ignoreMissingFiles": "false",
     "ignoreCorruptFiles": "false",
@@ -116,9 +116,9 @@ def _files(
         _refuse_floats(spark, selected)
         try:
             rows = (
-                spark.read.options(**_OPTIONS)
+                spark.read.options(**FILE_OPTIONS)
                 .schema(schema)
-                .parquet(*(_as_written(str(file)) for file in local_files(files.parts)))
+                .parquet(*(as_written(f"file://{file}") for file in local_files(files.parts)))
             )
         except AnalysisException as error:
             if error.getCondition() == "PATH_NOT_FOUND":
@@ -137,8 +137,9 @@ def _refuse_floats(spark: SparkSession, columns: Iterable[OutputColumn]) -> None
             raise InvalidRequestError(_SPLIT.format(spark.version, column.name, setting))
 
 
-def _as_written(file: str) -> str:
-    return "file://" + _PATTERN.sub(r"\\\1", file)
+def as_written(uri: str) -> str:
+    """Return a file's URI as Spark takes it for that file, and for no pattern of several."""
+    return _PATTERN.sub(r"\\\1", uri)
 
 
 def _hot(

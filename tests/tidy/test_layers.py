@@ -112,6 +112,7 @@ LENT = {"streaming_jobs": ("connectors.registry", "connectors.cli.parsing.server
 OPEN_TO_SIBLINGS = (
     "storage_core",
     "storage_core.answering",
+    "storage_core.catalog.lake_uri",
     "storage_core.landing",
     "storage_core.staged_answers",
     "storage_core.platform.arrow",

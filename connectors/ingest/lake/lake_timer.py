@@ -204,6 +204,12 @@ class LakeTimer:
             self._unpublished.published(Partition(topic, number), done.end)
             self._counts.lake_rows[topic] += done.rows
             self._counts.lake_bytes[topic] += done.bytes
+            if done.parts_lost:
+                reason = (
+                    f"the table lacks {done.parts_lost} parts that were published; "
+                    "`shardlog lake publish --repair` brings them back"
+                )
+                self._failures.note(Partition(topic, number), reason, self._now_s)
             if not done.is_whole:
                 self.hasten()
             if done.commits:

@@ -75,6 +75,18 @@ class HeadsRuns:
         self._write(table, shard, parts, addresses)
         self._uploaded.add((shard, addresses))
 
+    def drop_beyond(self, table: LakeTable, shard: int, published: int) -> None:
+        """Delete runs of commits that failed, before the first commit of another log.
+
+        Their rows are that log's from now on, and of those that came early it may judge otherwise.
+        """
+        if self._files.meta.origin is None or any(done == shard for done, _ in self._uploaded):
+            return
+        with suppress(ShardlogError):
+            for run in listed_runs(table, shard):
+                if run.end > published:
+                    table.delete(run.path)
+
     def tend(
         self,
         table: LakeTable,

@@ -28,12 +28,17 @@ from storage_core.lake.maintenance.names import (
     LakeFile,
     file_problems,
     missing_part,
-    parts_without_files,
 )
 from storage_core.lake.maintenance.report import LakeCheck, LakeProblem
 from storage_core.lake.maintenance.rows import RowCheck
 from storage_core.lake.publish import target_of
-from storage_core.lake.publishing.mirror import ShardListing, StepLimits, base_of, next_step
+from storage_core.lake.publishing.mirror import (
+    ShardListing,
+    StepLimits,
+    base_of,
+    next_step,
+    parts_without_files,
+)
 from storage_core.lake.publishing.publication import follower_of, stream_of
 from storage_core.lake.status import shard_status
 from storage_core.lake.table import LakeTable

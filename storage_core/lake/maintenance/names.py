@@ -5,10 +5,10 @@ A part that has files has all its visible rows in them; one that has none, while
 that were merged into it has its addresses, has no visible row, or its rows are missing.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from storage_core.format.part_entry import PartEntry, ShardParts
+from storage_core.format.part_entry import PartEntry
 from storage_core.lake.image_names import ImageName
 from storage_core.lake.maintenance.report import LakeFault, LakeProblem
 
@@ -65,36 +65,6 @@ def _beside_part(file: LakeFile, entry: PartEntry) -> Iterator[LakeProblem]:
     if file.rows > entry.rows or (is_whole and file.rows != entry.rows):
         message = f"the table counts {file.rows:,} rows of {entry.rows:,} of its part"
         yield file.problem("rows", message)
-
-
-def parts_without_files(
-    parts: ShardParts, files: Mapping[str, ImageName], base: int, begin: int
-) -> list[PartEntry]:
-    """Return the parts below what is published of which the table has nothing at all.
-
-    Args:
-        parts: The part list.
-        files: The files of the shard by path.
-        base: The address below which the table has what another owner published.
-        begin: The published address.
-    """
-    listed = {entry.digest.hex() for entry in parts.entries}
-    with_files = {name.entry_digest for name in files.values()}
-    # Files of parts that were merged since, which the next publish replaces.
-    replaced = [
-        (name.first, name.last) for name in files.values() if name.entry_digest not in listed
-    ]
-    return [
-        entry
-        for entry in parts.entries
-        if entry.digest.hex() not in with_files
-        and max(entry.first, base) < min(entry.last + 1, begin)
-        and not _overlaps(replaced, max(entry.first, base), min(entry.last, begin - 1))
-    ]
-
-
-def _overlaps(ranges: list[tuple[int, int]], first: int, last: int) -> bool:
-    return any(other_first <= last and first <= other_last for other_first, other_last in ranges)
 
 
 def missing_part(shard: int, entry: PartEntry, rows: int, begin: int) -> LakeProblem:

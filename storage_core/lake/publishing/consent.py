@@ -10,7 +10,9 @@ class Consent:
     Attributes:
         hole: The table may lack rows between the published address and the first one of the log.
         take_over: Shards are published that other logs publish, in their place.
+        repair: Files that the table or its store has lost are uploaded again.
     """
 
     hole: bool = False
     take_over: bool = False
+    repair: bool = False

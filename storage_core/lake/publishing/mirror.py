@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from storage_core.format.part_entry import PartEntry
+from storage_core.format.part_entry import PartEntry, ShardParts
 from storage_core.format.shard_state import AddressRange
 from storage_core.lake.image_names import ImageName
 
@@ -41,6 +41,7 @@ class ShardListing:
         born: The first address that the log can ever have had.
         begin: The published address: rows below it are in the table.
         files: The files of the shard in the table, by path.
+        missing: Digests of parts below the published address that have visible rows, and no file.
     """
 
     entries: tuple[PartEntry, ...]
@@ -48,6 +49,7 @@ class ShardListing:
     born: int
     begin: int
     files: Mapping[str, ImageName]
+    missing: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,32 @@ def base_of(shard: ShardListing) -> int:
     return _base(shard.born, [name for name in names if name.entry_digest not in listed])
 
 
+def parts_without_files(
+    parts: ShardParts, files: Mapping[str, ImageName], base: int, begin: int
+) -> list[PartEntry]:
+    """Return the parts below what is published of which the table has nothing at all.
+
+    Args:
+        parts: The part list.
+        files: The files of the shard by path.
+        base: The address below which the table has what another owner published.
+        begin: The published address.
+    """
+    listed = {entry.digest.hex() for entry in parts.entries}
+    with_files = {name.entry_digest for name in files.values()}
+    # Files of parts that were merged since, which the next publish replaces.
+    replaced = _Ranges(
+        (name.first, name.last) for name in files.values() if name.entry_digest not in listed
+    )
+    return [
+        entry
+        for entry in parts.entries
+        if entry.digest.hex() not in with_files
+        and max(entry.first, base) < min(entry.last + 1, begin)
+        and not replaced.overlap(max(entry.first, base), min(entry.last, begin - 1))
+    ]
+
+
 def _within(runs: list[_Run], limits: StepLimits, begun: Iterable[_Run]) -> list[_Run]:
     """Return the first of some runs that fit in a step with others; one where there is no other."""
     parts = sum(len(run.adds) for run in begun)
@@ -174,7 +202,8 @@ def _runs(shard: ShardListing) -> Iterator[_Run]:
         first = max(entry.first, base)
         if entry.digest.hex() in imaged or entry.last < first:
             continue
-        if entry.last >= shard.begin or replaced.overlap(first, entry.last):
+        is_due = entry.last >= shard.begin or entry.digest.hex() in shard.missing
+        if is_due or replaced.overlap(first, entry.last):
             part = AddedPart(entry, tuple(_pieces(first, entry.last + 1, shard.begin)))
             changes.append(_Run(first, entry.last, [part], []))
     yield from _united(changes)

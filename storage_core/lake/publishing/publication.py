@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -29,9 +30,11 @@ from storage_core.lake.app_id import LakeStream, lake_stream
 from storage_core.lake.heads.shard_runs import HeadsRuns
 from storage_core.lake.image import Image, images
 from storage_core.lake.image_names import image_of_path
+from storage_core.lake.maintenance.addresses import visible_addresses
 from storage_core.lake.publishing.consent import Consent
 from storage_core.lake.publishing.mirror import MirrorStep, ShardListing
 from storage_core.lake.publishing.ownership import PublishingLog, log_of
+from storage_core.lake.publishing.repair import refuse_lost_parts, repair_step, with_lost_parts
 from storage_core.lake.publishing.report import ShardPublished
 from storage_core.lake.shard_change import ShardChange
 from storage_core.lake.table import LakeConflictError, LakeTable, TableFile
@@ -68,7 +71,7 @@ class Publication:
             consent: What the caller consents to.
         """
         self._reader = reader
-        self._consent = consent
+        self.consent = consent
         self._target = target
         self._scratch = scratch
         self._on_rows = on_rows or ignore_rows
@@ -76,6 +79,7 @@ class Publication:
         self._stream = stream_of(reader)
         self._table: LakeTable | None = None
         self._uploaded: set[str] = set()
+        self._visible: dict[bytes, bool] = {}
         self._rows = 0
         self.commits = 0
         """How many versions of the table were made."""
@@ -144,20 +148,37 @@ class Publication:
         """
         table, born = self._table, self._reader.born(shard)
         published = None if table is None else table.published(shard)
-        if table is not None and not self._consent.take_over:
+        if table is not None and not self.consent.take_over:
             owner, uri = table.owner(shard), self._target.uri
             self._log(shard).refuse_other(owner, self._files.meta.name, uri)
         if published is not None:
             self._refuse_older_copy(shard, parts, published)
             self._refuse_hole(shard, published, born)
         paths = [] if table is None else table.files(shard)
-        return ShardListing(
+        listing = ShardListing(
             parts.entries,
             max(parts.sealed, born),
             born,
             born if published is None else published,
             {path: image_of_path(path) for path in paths},
         )
+        if not self.consent.repair:
+            return listing
+        return with_lost_parts(listing, parts, partial(self._has_visible_rows, shard, parts))
+
+    def repair_step(self, shard: int, listing: ShardListing) -> MirrorStep | None:
+        """Return a step that makes files anew which the table names and the store lacks."""
+        if self._table is None:
+            return None
+        return repair_step(listing, self._table.files(shard), self._table.stored(shard))
+
+    def refuse_lost_parts(self, shard: int, listing: ShardListing, parts: ShardParts) -> None:
+        """Tell of a part that the table lacks, as `repair.refuse_lost_parts` does.
+
+        Raises:
+            CorruptionError: There is one.
+        """
+        refuse_lost_parts(listing, parts, self._files.meta.name, shard)
 
     def claims(self, shard: int, listing: ShardListing) -> bool:
         """Tell whether the log is to become a shard's owner, though nothing is to be published."""
@@ -203,12 +224,19 @@ class Publication:
                 with _writing(self._scratch):
                     made = images(part, parts, columns, added.pieces, self._scratch)
                 files += [self._put(image, part, begin) for image in made]
+        if self._loaded.owner(shard) != self._log(shard).number:
+            self._heads.drop_beyond(self._loaded, shard, begin)
         self._heads.upload(self._loaded, shard, parts, AddressRange(begin, step.end))
         return files
 
     def change(self, shard: int, files: Sequence[TableFile], step: MirrorStep) -> ShardChange:
         """Return what a commit changes of a shard by a step whose files are uploaded."""
-        return ShardChange(shard, files, step.removes, step.end, self._log(shard).number)
+        named = self._loaded.files(shard)
+        # Of files that the store had lost the table may have the name still.
+        again = {file.path for file in files if file.path in named}
+        adds = [file for file in files if file.path not in again]
+        removes = [path for path in step.removes if path not in again]
+        return ShardChange(shard, adds, removes, step.end, self._log(shard).number)
 
     def commit(self, changes: Sequence[ShardChange]) -> frozenset[int]:
         """Commit what steps change, load the table again, and see that it has that.
@@ -254,7 +282,7 @@ class Publication:
         Raises:
             LostRangeError: It does.
         """
-        if published < born and not self._consent.hole:
+        if published < born and not self.consent.hole:
             message = (
                 "the table ends before the log begins, and what lies between would never be "
                 "published: let another root publish it, begin the log where the table ends, or "
@@ -263,6 +291,18 @@ class Publication:
             raise LostRangeError(
                 message, stream=self._files.meta.name, shard=shard, start=published, end=born
             )
+
+    def _has_visible_rows(self, shard: int, parts: ShardParts, entry: PartEntry) -> bool:
+        """Look into a part, once; one that cannot be read is taken to have some."""
+        if entry.digest not in self._visible:
+            part = self._part(shard, entry)
+            try:
+                count = visible_addresses(replace(part, path=local_files([part])[0]), parts).size
+            except (FileNotFoundError, CorruptionError):
+                # Whoever uploads it says what is wrong.
+                count = 1
+            self._visible[entry.digest] = count > 0
+        return self._visible[entry.digest]
 
     def _put(self, image: Image, part: Part, begin: int) -> TableFile:
         """Upload a file, unless this call did so before another's commit came between."""

@@ -22,6 +22,8 @@ class ShardPublished:
         commits: In how many versions of the table that was done.
         is_whole: Whether nothing was left to do; else the call ended at its limit.
         files_gone: How many files of parts went from this machine, since the table has them.
+        files_repaired: How many files were uploaded again that the table or the store had lost.
+        parts_lost: How many parts the table lacks that it had once, as a bounded call tells.
     """
 
     shard: int
@@ -35,6 +37,8 @@ class ShardPublished:
     commits: int = 0
     is_whole: bool = True
     files_gone: int = 0
+    files_repaired: int = 0
+    parts_lost: int = 0
 
     def then(self, other: "ShardPublished") -> "ShardPublished":
         """Return what this and a later step of the same shard did together."""
@@ -50,6 +54,8 @@ class ShardPublished:
             self.commits + other.commits,
             other.is_whole,
             self.files_gone + other.files_gone,
+            self.files_repaired + other.files_repaired,
+            other.parts_lost,
         )
 
 

@@ -13,11 +13,13 @@ from typing import Final
 from storage_core.errors import CorruptionError, ShardlogError
 from storage_core.format.keys import INT64_MAX
 from storage_core.format.part_entry import ShardParts
+from storage_core.lake.image_names import image_of_path
 from storage_core.lake.publishing.mirror import MirrorStep, ShardListing, StepLimits, next_step
 from storage_core.lake.publishing.ownership import LakeOwnerError
 from storage_core.lake.publishing.publication import Publication
+from storage_core.lake.publishing.repair import lost_parts
 from storage_core.lake.publishing.report import ShardPublished
-from storage_core.lake.shard_change import ShardChange
+from storage_core.lake.shard_change import ShardChange, TableFile
 from storage_core.lake.table import LakeConflictError
 from storage_core.lake.table_columns import TableColumns
 from storage_core.sql.part_groups import PartGoneError
@@ -39,23 +41,30 @@ class _Shard:
 
     Attributes:
         number: Its number.
+        commits_max: After how many commits its rest is left.
         limits: What a step of it does at most.
         done: What was done; None before the first step.
         tries: How often its step was tried in vain.
         error: Why it is out.
+        is_repaired: Whether what the store had lost was looked for.
     """
 
     number: int
+    commits_max: int | None
     limits: StepLimits = StepLimits()  # noqa: RUF009 - it is frozen
     done: ShardPublished | None = None
     tries: int = 0
     error: ShardlogError | None = None
+    is_repaired: bool = False
 
-    def is_over(self, commits_max: int | None) -> bool:
+    @property
+    def is_over(self) -> bool:
         """Tell whether nothing is left to do for this call."""
         if self.error is not None:
             return True
-        return self.done is not None and (self.done.is_whole or self.done.commits == commits_max)
+        return self.done is not None and (
+            self.done.is_whole or self.done.commits == self.commits_max
+        )
 
     def failed(self, error: CorruptionError | LakeOwnerError) -> None:
         """Take note of an error that is the shard's own."""
@@ -89,6 +98,7 @@ class _Step:
     parts: ShardParts
     listing: ShardListing
     mirrored: MirrorStep
+    is_repair: bool = False
 
     @property
     def rows(self) -> int:
@@ -124,8 +134,8 @@ def publish_in_rounds(
         commits_max: After how many commits of a shard, or a GiB of its files that go, to leave its
             rest.
     """
-    shards = [_Shard(number) for number in numbers]
-    while left := [shard for shard in shards if not shard.is_over(commits_max)]:
+    shards = [_Shard(number, commits_max) for number in numbers]
+    while left := [shard for shard in shards if not shard.is_over]:
         _do_round(publication, left)
     bytes_max = INT64_MAX if commits_max is None else PROVEN_BYTES_MAX
     done: dict[int, ShardPublished] = {}
@@ -160,18 +170,23 @@ def _do_round(publication: Publication, shards: Collection[_Shard]) -> None:
 def _carry_out(publication: Publication, steps: Collection[_Step], columns: TableColumns) -> None:
     """Upload what steps add, and commit all of it at once."""
     changes: list[tuple[_Step, ShardChange]] = []
+    uploaded: dict[int, list[TableFile]] = {}
     for step in steps:
         with _failures_noted(step.shard):
             begin = step.listing.begin
             files = publication.upload(step.shard.number, step.parts, step.mirrored, columns, begin)
+            uploaded[step.shard.number] = files
             change = publication.change(step.shard.number, files, step.mirrored)  # 4
             changes.append((step, change))
-    conflicts = publication.commit([change for _, change in changes])  # 5, 6
+    # Where files were lost that the table names still, nothing of it changes.
+    to_commit = [of for step, of in changes if of.adds or of.removes or not step.is_repair]
+    conflicts = publication.commit(to_commit)  # 5, 6
     for step, change in changes:
         if change.shard in conflicts:
             step.shard.failed_once(publication.conflict(change.shard))
         else:
-            step.shard.add(_reported(step, change))
+            step.shard.add(_reported(step, change, uploaded[change.shard]))
+            step.shard.is_repaired |= step.is_repair
 
 
 def _steps(publication: Publication, shards: Collection[_Shard]) -> Iterator[_Step]:
@@ -194,7 +209,15 @@ def _compared(publication: Publication, shard: _Shard) -> _Step | None:
         mirrored = MirrorStep((), (), listing.begin)
     if mirrored is not None:
         return _Step(shard, parts, listing, mirrored)
-    shard.add(ShardPublished(shard.number, listing.begin, listing.begin, listing.sealed))
+    if publication.consent.repair and not shard.is_repaired:
+        mirrored = publication.repair_step(shard.number, listing)
+        if mirrored is not None:
+            return _Step(shard, parts, listing, mirrored, is_repair=True)
+    if shard.commits_max is None:
+        publication.refuse_lost_parts(shard.number, listing, parts)
+    lost = len(lost_parts(listing, parts))
+    begin, sealed = listing.begin, listing.sealed
+    shard.add(ShardPublished(shard.number, begin, begin, sealed, parts_lost=lost))
     return None
 
 
@@ -230,7 +253,11 @@ def _failures_noted(shard: _Shard) -> Iterator[None]:
         shard.failed(error)
 
 
-def _reported(step: _Step, change: ShardChange) -> ShardPublished:
+def _reported(step: _Step, change: ShardChange, uploaded: Collection[TableFile]) -> ShardPublished:
+    missing = step.listing.missing
+    repaired = sum(
+        step.is_repair or image_of_path(file.path).entry_digest in missing for file in uploaded
+    )
     return ShardPublished(
         change.shard,
         step.listing.begin,
@@ -242,4 +269,5 @@ def _reported(step: _Step, change: ShardChange) -> ShardPublished:
         bytes=sum(file.size for file in change.adds),
         commits=1,
         is_whole=False,
+        files_repaired=repaired,
     )

@@ -60,7 +60,7 @@ class RandomLab(HeadsLab):
         self.copy.stream.expire(now=max(0, self.end - rows))
 
     def die(self, call: int, behind: bool) -> None:
-        with suppress(SimulatedCrash), dying(call, "put", "commit", "delete", behind=behind):
+        with suppress(SimulatedCrash), dying(call, "put", "commit_all", "delete", behind=behind):
             self.publish()
 
     def take(self, place: int) -> None:

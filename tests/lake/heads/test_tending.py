@@ -129,7 +129,7 @@ def test_damaged_run_is_written_again_by_a_repair(lab: HeadsLab) -> None:
 
 
 @pytest.mark.parametrize("behind", [False, True])
-@pytest.mark.parametrize("call", ["put", "commit"])
+@pytest.mark.parametrize("call", ["put", "commit_all"])
 def test_publish_that_dies_leaves_no_wrong_head(lab: HeadsLab, call: str, behind: bool) -> None:
     lab.publish_each(BORN, 120)
     lab.seal(120, 140)

@@ -245,6 +245,10 @@ class TakeoverLab:
                 return file
         raise AssertionError
 
+    def check_rows(self, root: Root) -> None:
+        """Compare the rows of a root with those that the witness shows."""
+        assert self._answer(root, "tail") == self._answer(self.witness, "tail")
+
     def problems(self, *, reads_lake: bool = True) -> list[str]:
         """Return what verify finds wrong with the owner."""
         report = self.owner.stream.verify(reads_lake=reads_lake)

@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from streaming_jobs.jobs.roll_up import roll_up
 from streaming_jobs.jobs.rollup.calendar import Level
 from tests.spark.cluster.driver import REGISTERED_SINCE, TOKEN_FILE, settings_of
-from tests.spark.cluster.lab import JOB_MAX_S
-from tests.spark.jobs.test_land_topic import landed
+from tests.spark.cluster.lab import INTO, JOB_MAX_S
 from tests.spark.support.rollup_lab import FIELD, NAME, RollupLab, readings
 from tests.spark.support.session import quick_settings
+from tests.unit.streaming_jobs.source.source_lab import FIRST_MS
 from tests.unit.streaming_jobs.source.source_lab import NAME as EVENTS
 
 LEVELS: tuple[Level, ...] = ("hour", "day")
@@ -42,9 +42,13 @@ def roll_all_up(spark: SparkSession, root: str, checkpoint: Path, zone: str) -> 
 def test_command_runs_where_shardlog_is_shipped(lab, plan, shipped, cluster):
     lab.log.create(shards=2)
     lab.log.append(20)
+    # Behind the newest of its id.
+    lab.log.writer.append(FIRST_MS, 3, b"99")
+    lab.log.writer.commit()
     lab.serve()
-    into = cluster.place / f"{lab.place.name}-lake"
-    arguments = ["--server", lab.server.address, EVENTS, str(into), "--once", "--partition", "none"]
+    checkpoint = cluster.place / f"{lab.place.name}-checkpoint"
+    arguments = ["--server", lab.server.address, EVENTS, "--into", INTO, "--once"]
+    arguments += ["--checkpoint", str(checkpoint)]
     for name, value in {**quick_settings(), **settings_of(plan)}.items():
         arguments += ["--conf", f"{name}={value}"]
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -56,7 +60,7 @@ def test_command_runs_where_shardlog_is_shipped(lab, plan, shipped, cluster):
     variables["PYTHONPATH"] = os.pathsep.join(paths)
     job = subprocess.run(
         [
-            *(sys.executable, "-m", "streaming_jobs.jobs.land_topic"),
+            *(sys.executable, "-m", "streaming_jobs.jobs.drain_late"),
             *("--master", cluster.address, *arguments),
         ],
         env={**variables, TOKEN_FILE: str(plan.token_file)},
@@ -68,7 +72,7 @@ def test_command_runs_where_shardlog_is_shipped(lab, plan, shipped, cluster):
         check=False,
     )
     assert job.returncode == 0, job.stderr
-    assert landed(into) == list(range(20))
+    assert lab.landed() == [99]
 
 
 def _has_pyspark(path: str) -> bool:

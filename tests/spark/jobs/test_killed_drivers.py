@@ -18,24 +18,19 @@ import pytest
 from pyspark.sql import SparkSession
 
 from storage_core import StreamReader
-from streaming_jobs.jobs.land_topic import land_topic
 from tests.log.served import served
-from tests.spark.jobs.test_land_topic import landed
-from tests.spark.support import dying_sink, landing_driver, rollup_driver, source_driver
+from tests.spark.support import dying_sink, rollup_driver, source_driver
 from tests.spark.support.dying_sink import AFTER, BEFORE, STAGING, WITHIN
 from tests.spark.support.kills import SINK, kill_driver, kills
-from tests.spark.support.lab import SECONDS_MAX
 from tests.spark.support.rollup_driver import ROWS_A_BATCH
 from tests.spark.support.rollup_lab import RollupLab, readings
 from tests.spark.support.sink_lab import NAME, SinkLab
 from tests.spark.support.source_driver import OFFSETS_A_BATCH, ONE, PATTERN, see_all
-from tests.unit.streaming_jobs.source.source_lab import NAME as EVENTS
 from tests.unit.streaming_jobs.source.source_lab import SourceLab
 
 pytestmark = pytest.mark.slow
 
 OF_SOURCE = kills(source_driver.PHASES, few=1)
-OF_LANDING = kills(landing_driver.PHASES, few=1)
 OF_ROLL_UP = kills(rollup_driver.PHASES, few=1)
 OF_SINK = kills(dying_sink.MOMENTS, few=2)
 # So many that a shard has written some of them before it syncs.
@@ -50,16 +45,11 @@ Kill = tuple[int, str, int]
 Job = tuple[list[Any], Any]
 
 
-def rows_in_a_stream(place: Path) -> SourceLab:
+def job_of_source(_spark: SparkSession, place: Path, kill: Kill) -> Job:
+    number, phase, batch = kill
     log = SourceLab(place / "root")
     log.create(shards=2)
     log.append(4 * OFFSETS_A_BATCH)
-    return log
-
-
-def job_of_source(_spark: SparkSession, place: Path, kill: Kill) -> Job:
-    number, phase, batch = kill
-    log = rows_in_a_stream(place)
     log.writer.seal()
     return ["see", phase, batch, subscription(number)[0]], log
 
@@ -67,12 +57,6 @@ def job_of_source(_spark: SparkSession, place: Path, kill: Kill) -> Job:
 def subscription(number: int) -> tuple[str, int]:
     """Return what every other query reads, and how many batches that has in the end."""
     return ((PATTERN, 6), (ONE, 5))[number % 2]
-
-
-def job_of_landing(_spark: SparkSession, place: Path, kill: Kill) -> Job:
-    number, phase, batch = kill
-    log = rows_in_a_stream(place)
-    return ["land", phase, batch, *by_server(log.root, number + 1)], log
 
 
 def job_of_roll_up(_spark: SparkSession, place: Path, kill: Kill) -> Job:
@@ -114,7 +98,6 @@ def written_by(number: int) -> dict[str, str]:
 Prepare = Callable[[SparkSession, Path, Kill], Job]
 JOBS: dict[str, tuple[Prepare, list[Kill]]] = {
     "source": (job_of_source, OF_SOURCE[:1]),
-    "land_topic": (job_of_landing, OF_LANDING[:1]),
     "roll_up": (job_of_roll_up, OF_ROLL_UP[:1]),
     "sink": (job_of_sink, OF_SINK[:2]),
 }
@@ -187,16 +170,6 @@ def test_killed_driver_sees_every_row_once(spark, killed, kill):
     after = ledger(place)
     assert after[: len(before)] == before
     assert sorted(row for batch in after for row in batch) == list(range(batches * OFFSETS_A_BATCH))
-
-
-@pytest.mark.parametrize("kill", OF_LANDING, ids=str)
-def test_killed_driver_lands_every_row_once(spark, killed, kill):
-    place, log = killed("land_topic", kill)
-    log.append(OFFSETS_A_BATCH, first=4 * OFFSETS_A_BATCH)
-    into = place / "lake"
-    query = land_topic(spark, log.root, EVENTS, into, once=True, max_rows=OFFSETS_A_BATCH)
-    assert query.awaitTermination(SECONDS_MAX), "the query goes on"
-    assert landed(into) == list(range(5 * OFFSETS_A_BATCH))
 
 
 def test_killed_drivers_leave_what_all_rows_come_to(spark, killed):

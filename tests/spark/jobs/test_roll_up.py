@@ -3,6 +3,7 @@
 import logging
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -16,11 +17,13 @@ from storage_core import InvalidRequestError, Stream, StreamReader, drop_stream,
 from streaming_jobs.jobs import roll_up as job
 from streaming_jobs.jobs.roll_up import roll_up
 from streaming_jobs.jobs.rollup.calendar import LEVELS
+from tests.spark.support.avro_rows import append_heat
 from tests.spark.support.rollup_driver import PHASES, reporting_steps
 from tests.spark.support.rollup_lab import FIELD, NAME, RollupLab, readings
 from tests.spark.support.session import quick_arguments
 from tests.thin import EVERY_CASE, thinned
 from tests.tidy.tree import ROOT
+from tests.unit.streaming_jobs.source.source_lab import SourceLab
 
 HOUR_MS = 3_600_000
 FIRST_MS = 1_700_006_400_000
@@ -262,3 +265,22 @@ def test_command_rolls_up_and_tells_each_batch_until_a_signal_stops_it(rolled):
     assert command.returncode == 0, lines
     assert lines[-1] == "roll_up: done, asked to stop: 2 rows in 1 batch\n"
     rolled.check()
+
+
+def test_command_tells_why_it_failed_in_one_line(tmp_path):
+    log = SourceLab(tmp_path / "root")
+    log.create(shards=2)
+    append_heat(log.writer, [(FIRST_MS, 1, 20.5)], 0, broken=1)
+    log.close()
+    module = [sys.executable, "-m", "streaming_jobs.jobs.roll_up", str(log.root), log.name]
+    options = ["--value", "heat", "--checkpoint", str(tmp_path / "checkpoint"), "--once"]
+    command = subprocess.run(
+        [*module, *options, "--master", "local[2]", *quick_arguments()],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+    assert command.returncode == 2
+    assert command.stdout == ""
+    assert re.fullmatch(r"roll_up: [^\n]*stream 'events'[^\n]*\n", command.stderr)

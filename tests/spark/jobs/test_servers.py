@@ -8,18 +8,15 @@ import signal
 from contextlib import ExitStack
 from typing import Any
 
-import pyarrow.dataset as ds
 import pytest
 
 from storage_core import InvalidRequestError, StreamReader
 from streaming_jobs.jobs import roll_up as job
 from streaming_jobs.jobs.drain_late import LATE_BY, drain_late
-from streaming_jobs.jobs.land_topic import land_topic
 from tests.log.serve.owners import NAME as TOPIC
 from tests.log.serve.owners import Root, Topic, served_at, together
 from tests.log.serve.serving_process import server_process
 from tests.log.served import served
-from tests.spark.jobs.test_land_topic import landed
 from tests.spark.support.lab import NAME, SECONDS_MAX
 from tests.spark.support.rollup_driver import reporting_steps
 from tests.spark.support.rollup_lab import RollupLab, readings
@@ -39,29 +36,13 @@ def ended(query):
     assert query.awaitTermination(SECONDS_MAX), "the query goes on"
 
 
-def test_rows_land_once_by_either_door(lab, doors, tmp_path):
-    for number, door in enumerate(("server", "path", "server")):
-        ended(land_topic(lab.spark, doors[door], NAME, tmp_path / "lake", once=True, max_rows=7))
-        assert landed(tmp_path / "lake") == list(range(10 * (number + 1)))
-        lab.log.append(10, first=10 * (number + 1))
-
-
-def test_partitions_of_two_owners_land_once_and_take_no_corrections(spark, tmp_path):
+def test_servers_over_several_roots_take_no_corrections(spark, tmp_path):
     topic = Topic(partitions=2)
     with ExitStack() as opened:
         owners = [opened.enter_context(Root(tmp_path / name, topic)) for name in ("a", "b")]
         root = together(*(opened.enter_context(served_at(owner)) for owner in owners))
-        for run in range(2):
-            for shard, owner in enumerate(owners):
-                if not run:
-                    owner.take(shard)
-                topic.produce(shard, 10)
-                owner.store(shard, topic.ends[shard])
-            options: Any = {"partition": "none", "once": True, "max_rows": 12}
-            ended(land_topic(spark, root, TOPIC, tmp_path / "lake", **options))
-            rows = ds.dataset(tmp_path / "lake" / "all").to_table(columns=["partition", "offset"])
-            seen = sorted(tuple(row.values()) for row in rows.to_pylist())
-            assert seen == [(one.shard, one.address) for one in topic.below(topic.ends)]
+        for shard, owner in enumerate(owners):
+            owner.take(shard)
         with pytest.raises(InvalidRequestError, match="over several roots, and the job writes"):
             drain_late(spark, root, TOPIC, checkpoint=tmp_path / "late", once=True)
 

@@ -33,9 +33,7 @@ BY_PATH: Final = frozenset(
     {
         "test_copy_of_the_root_is_refused_in_every_action",
         "test_job_written_for_kafkas_source_runs_when_only_the_format_changes",
-        "test_landing_goes_on_behind_the_gap_of_a_reset_forward",
         "test_mistake_is_told_by_load_in_its_first_line",
-        "test_running_landing_ends_with_an_error_at_a_reset_backward",
         "test_view_made_in_sql_reads_the_stream",
         "test_batch_read_gives_each_row_once_though_its_workers_were_killed",
         "test_batch_write_lands_once_though_a_task_failed_after_a_part",

@@ -3,12 +3,10 @@
 A query never sees rows of two logs of one shard.
 """
 
-import pyarrow.dataset as ds
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from storage_core import ForeignDataError, Stream
-from streaming_jobs.jobs.land_topic import land_topic
+from storage_core import Stream
 from tests.spark.support.lab import NAME, SECONDS_MAX
 from tests.waiting import await_that
 
@@ -51,13 +49,6 @@ def await_seen(lab, expected):
     await_that(lambda: lab.all_seen == sorted(expected), "the query sees all", SECONDS_MAX)
 
 
-def landed(into):
-    if not any(into.glob("*/*.parquet")):
-        return []
-    table = ds.dataset(into, partitioning="hive").to_table(columns=["value"])
-    return sorted(int(value) for value in table.column("value").to_pylist())
-
-
 def test_running_query_goes_on_behind_the_gap_of_a_reset_forward(topic):
     query = topic.start(**EARLY)
     await_seen(topic, [*numbers(0, (0, 10)), *numbers(1, (0, 10))])
@@ -91,33 +82,3 @@ def test_query_with_a_new_checkpoint_reads_the_new_log_alone(topic, tmp_path):
     topic.run(**EARLY)
     assert topic.all_seen == sorted([*numbers(0, (5, 15)), *numbers(1, (0, 10))])
     assert topic.numbers() == topic.all_seen
-
-
-def land(lab, into, **options):
-    query = land_topic(lab.spark, lab.log.root, NAME, into, once=True, **options)
-    assert query.awaitTermination(SECONDS_MAX), "the query goes on"
-
-
-def test_landing_goes_on_behind_the_gap_of_a_reset_forward(topic, tmp_path):
-    into = tmp_path / "lake"
-    land(topic, into)
-    reset_forward(topic, 0, 20)
-    land(topic, into)
-    assert landed(into) == sorted([*numbers(0, (0, 10), (20, 25)), *numbers(1, (0, 10))])
-
-
-def test_running_landing_ends_with_an_error_at_a_reset_backward(topic, tmp_path):
-    into = tmp_path / "lake"
-    before = sorted([*numbers(0, (0, 10)), *numbers(1, (0, 10))])
-    query = land_topic(topic.spark, topic.log.root, NAME, into, trigger="0 seconds")
-    await_that(lambda: landed(into) == before, "all has landed", SECONDS_MAX)
-    reset_back(topic, 0, 5)
-    with pytest.raises(StreamingQueryException, match="re-created"):
-        query.awaitTermination(SECONDS_MAX)
-    assert landed(into) == before
-    with pytest.raises(ForeignDataError, match="reset or re-created since; name another"):
-        land(topic, into)
-    with pytest.raises(ForeignDataError, match="reset or re-created since; name another"):
-        land(topic, into, checkpoint=tmp_path / "another")
-    land(topic, tmp_path / "anew")
-    assert landed(tmp_path / "anew") == sorted([*numbers(0, (5, 15)), *numbers(1, (0, 10))])

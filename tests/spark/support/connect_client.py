@@ -98,7 +98,7 @@ def main(address: str, place: Path, root: str, servers: str) -> None:
     # A job's caller has shardlog.
     from tests.spark.support.connect_jobs import run_jobs  # noqa: PLC0415
 
-    run_jobs(spark, place, root, servers)
+    seen["landed"] = run_jobs(spark, place, root, servers)
     print(json.dumps(seen))  # noqa: T201 - the test reads it
     spark.stop()
 

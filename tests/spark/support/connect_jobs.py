@@ -13,13 +13,16 @@ from tests.spark.support.lab import NAME
 from tests.spark.support.rollup_lab import FIELD
 from tests.spark.support.rollup_lab import NAME as READINGS
 
-_ROWS_A_BATCH = 7
 
+def run_jobs(spark: SparkSession, place: Path, root: str, servers: str) -> list[int]:
+    """Land a stream in its table, write its late rows as corrections, and roll readings up.
 
-def run_jobs(spark: SparkSession, place: Path, root: str, servers: str) -> None:
-    """Land a stream as files, write its late rows as corrections, and roll readings up."""
-    landing: dict[str, Any] = {"once": True, "max_rows": _ROWS_A_BATCH}
-    ended(land_topic(spark, servers, NAME, place / "lake", **landing))
+    Returns:
+        The numbers that have landed.
+    """
+    landed = land_topic(spark, root, NAME, place / "lake").select("payload").collect()
+    numbers = sorted(int(row.payload) for row in landed)
     ended(drain_late(spark, servers, NAME, checkpoint=place / "late", once=True))
     rolling: dict[str, Any] = {"levels": "hour", "zone": "Europe/Berlin", "once": True}
     ended(roll_up(spark, root, READINGS, FIELD, checkpoint=place / "rolled", **rolling))
+    return numbers

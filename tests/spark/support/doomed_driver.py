@@ -23,14 +23,12 @@ from pyspark.sql import SparkSession
 
 from tests.spark.support.dying_sink import DyingSink, End, write_until
 from tests.spark.support.kills import SINK, reached_file
-from tests.spark.support.landing_driver import land_until
 from tests.spark.support.rollup_driver import roll_up_until
 from tests.spark.support.session import make_session
 from tests.spark.support.source_driver import see_until
 
 KINDS: dict[str, Callable[..., None]] = {
     "see": see_until,
-    "land": land_until,
     "roll up": roll_up_until,
 }
 # One more for each job: a sink that waits within a task keeps its place.

@@ -53,6 +53,13 @@ TakeOver = Annotated[
         "and its root can lose rows that only the lake has.",
     ),
 ]
+Repair = Annotated[
+    bool,
+    typer.Option(
+        "--repair",
+        help="Upload again what the table or its store has lost of parts that were published.",
+    ),
+]
 GraceHours = Annotated[
     float,
     typer.Option(
@@ -68,6 +75,7 @@ def publish(  # noqa: PLR0913 - one parameter an option
     stream: StreamName,
     accept_hole: AcceptHole = False,
     take_over: TakeOver = False,
+    repair: Repair = False,
     lake_options: LakeOptions = None,
     as_json: AsJson = False,
 ) -> None:

@@ -149,7 +149,8 @@ def test_variables_that_kubernetes_sets_for_a_service_are_left_alone(load, name)
 
 
 def test_no_variable_that_the_repository_reads_breaks_a_worker(load):
-    sources = [*REPOSITORY.glob("tests/**/*.py"), *REPOSITORY.glob("connectors/devtools/*.py")]
+    places = ("tests/**/*.py", "bench/**/*.py", "connectors/devtools/*.py")
+    sources = [path for place in places for path in REPOSITORY.glob(place)]
     texts = [path.read_text() for path in sources if "unit" not in path.parts]
     texts += [(REPOSITORY / name).read_text() for name in ("Makefile", ".ci/run")]
     others = {name for text in texts for name in re.findall(r"SHARDLOG_[A-Z_]+[A-Z]", text)}

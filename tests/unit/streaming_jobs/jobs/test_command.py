@@ -88,7 +88,7 @@ def test_trigger_that_is_a_span_of_time_is_taken(span):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_first_signal_asks_for_the_end_and_any_second_one_is_the_end(number):
-    with command._Stop() as stop:
+    with command.Stop() as stop:
         os.kill(os.getpid(), number)
         assert stop.wanted.is_set()
         for later in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -98,7 +98,7 @@ def test_first_signal_asks_for_the_end_and_any_second_one_is_the_end(number):
 def test_signal_that_somebody_took_is_heard_again():
     # Spark takes it too, where this process has one.
     before = signal.getsignal(signal.SIGINT)
-    with command._Stop() as stop:
+    with command.Stop() as stop:
         usual = signal.signal(signal.SIGINT, signal.default_int_handler)
         assert usual == stop._hear
         stop.listen()
@@ -112,7 +112,7 @@ def test_signal_that_somebody_took_is_heard_again():
 def test_signal_that_is_not_to_be_heard_is_not():
     usual = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with command._Stop() as stop:
+        with command.Stop() as stop:
             os.kill(os.getpid(), signal.SIGHUP)
             assert not stop.wanted.is_set()
     finally:

@@ -29,34 +29,36 @@ _READS: Final = 400
 
 @contextmanager
 def _away(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
-    cache = workspace / "cache"
-    with fill(workspace, _STREAM, ROWS, id_in_turns) as stream:
+    root, cache = workspace / "root", workspace / "cache"
+    root.mkdir()
+    with fill(root, _STREAM, ROWS, id_in_turns) as stream:
         stream.alter(lake=str(workspace / "lake"), keep_local=timedelta(0))
         stream.seal()
         stream.trim()
-        publish_stream(workspace, _STREAM)
+        publish_stream(root, _STREAM)
         assert not any(part.path.exists() for part in stream.parts())
         yield {
-            "cold": lambda: _cold(workspace, cache),
-            "cached": lambda: answer_of(_reading, workspace, cache),
+            "cold": lambda: _cold(root, cache),
+            "cached": lambda: answer_of(_reading, root, cache),
         }
 
 
-def _cold(workspace: Path, cache: Path) -> Measured:
+def _cold(root: Path, cache: Path) -> Measured:
     shutil.rmtree(cache, ignore_errors=True)
-    return answer_of(_reading, workspace, cache)
+    return answer_of(_reading, root, cache)
 
 
 def _reading(root: Path, cache: Path) -> Measured:
     os.environ[CACHE_VARIABLE] = str(cache)
     with StreamReader.open(root, _STREAM) as reader:
-        seconds = []
+        seconds, cpu = [], []
         for secondary, first, last in islice(ranges("turns", ROWS), _READS):
-            start = time.perf_counter()
+            start, start_cpu = time.perf_counter(), time.process_time()
             table = reader.read(secondary, first, last)
             seconds.append(time.perf_counter() - start)
+            cpu.append(time.process_time() - start_cpu)
             assert table.num_rows == RANGE_ROWS
-    return {"first": seconds[0], **latencies(seconds)}
+    return {"first": seconds[0], "cpu": latencies(cpu)["p99"], **latencies(seconds)}
 
 
 LAKE_READS: Final = Experiment(
@@ -77,7 +79,25 @@ LAKE_READS: Final = Experiment(
             sense="at most",
             limit=0.010,
         ),
-        Row("lake-reads/first", "the first of all", ("cold", "first"), sense=None),
+        Row("lake-reads/cached-p50", "the same, p50", ("cached", "p50"), sense="at most"),
+        Row(
+            "lake-reads/cached-cpu",
+            "the same by processor time, p99",
+            ("cached", "cpu"),
+            sense="at most",
+        ),
+        Row(
+            "lake-reads/cold-cpu",
+            "that with an empty cache",
+            ("cold", "cpu"),
+            sense="at most",
+        ),
+        Row(
+            "lake-reads/first",
+            "the first of all, with an empty cache",
+            ("cold", "first"),
+            sense=None,
+        ),
     ),
     _away,
 )

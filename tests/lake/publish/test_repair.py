@@ -1,0 +1,122 @@
+"""What a table or its store has lost is told by a publish, and made good by one that repairs."""
+
+from pathlib import Path
+
+import pytest
+
+from connectors.cli.exit_codes import EXIT_DAMAGE
+from storage_core import CorruptionError
+from storage_core.lake.maintenance.comparison import check_lake
+from storage_core.lake.publish import publish_stream
+from storage_core.lake.publishing.report import PublishReport
+from tests.lake.publish.publish_lab import PublishLab
+from tests.lake.support.stores import DirectoryStore
+from tests.log.parts.parts_lab import NAME
+from tests.unit.connectors.command import runner
+
+
+@pytest.fixture
+def lake(root: Path) -> DirectoryStore:
+    return DirectoryStore(root)
+
+
+@pytest.fixture
+def lab(root: Path, lake: DirectoryStore) -> PublishLab:
+    return PublishLab(root, lake)
+
+
+def restore_first_rows(lab: PublishLab) -> None:
+    """Publish twice, and let another program restore what the table was between."""
+    lab.fill(60).publish()
+    version = lab.opened().version()
+    lab.fill(60).publish()
+    lab.opened().restore(version)
+
+
+def lose_a_file(lab: PublishLab, lake: DirectoryStore) -> str:
+    """Let the store lose a file that the table names."""
+    lab.fill(60).publish()
+    path = next(path for path in lake.paths(lab.target) if path.startswith("shard="))
+    lake.delete(lab.target, path)
+    return path
+
+
+def repair(lab: PublishLab) -> PublishReport:
+    return publish_stream(lab.root, NAME, lab.target, repair=True)
+
+
+def repaired(report: PublishReport) -> int:
+    return sum(shard.files_repaired for shard in report.shards.values())
+
+
+def is_sound(lab: PublishLab) -> bool:
+    return not check_lake(lab.root, NAME, lab.target, read=True).problems
+
+
+def test_part_that_the_table_lacks_is_named(lab):
+    restore_first_rows(lab)
+    with pytest.raises(CorruptionError, match=r"names no file of part-\d+.*--repair") as raised:
+        lab.publish()
+    assert raised.value.start is not None
+
+
+def test_new_rows_are_published_though_the_table_lacks_a_part(lab):
+    restore_first_rows(lab)
+    lab.fill(60)
+    with pytest.raises(CorruptionError):
+        lab.publish()
+    assert lab.published() == {
+        shard: sealed for shard, (sealed, _) in lab.stream.part_marks().items()
+    }
+
+
+def test_rows_of_a_restored_table_are_brought_back_and_streamed_once(lab):
+    restore_first_rows(lab)
+    report = repair(lab)
+    assert (report.rows, repaired(report) > 0, report.commits) == (0, True, 1)
+    assert lab.places() == sorted(lab.visible())
+    assert is_sound(lab)
+    lab.changes.check()
+    assert lab.publish().commits == 0
+
+
+def test_file_that_the_store_lost_is_uploaded_again_under_its_name(lab, lake):
+    path = lose_a_file(lab, lake)
+    assert lab.publish().commits == 0
+    report = repair(lab)
+    assert (repaired(report), report.commits) == (1, 0)
+    assert path in lake.paths(lab.target)
+    assert is_sound(lab)
+    assert repaired(repair(lab)) == 0
+
+
+def test_file_of_a_part_with_hidden_rows_is_made_anew(lab, lake):
+    lab.fill(200)
+    lab.expire(150)
+    lab.publish()
+    for path in lake.paths(lab.target):
+        if path.startswith("shard="):
+            lake.delete(lab.target, path)
+    repair(lab)
+    assert is_sound(lab)
+    lab.check()
+
+
+def test_file_that_nobody_has_is_told(lab, lake):
+    lose_a_file(lab, lake)
+    for part in lab.stream.parts():
+        part.path.unlink()
+    with pytest.raises(CorruptionError, match="missing"):
+        repair(lab)
+
+
+def test_command_tells_what_is_lost_and_how_much_it_brought_back(lab, capsys):
+    restore_first_rows(lab)
+    lab.stream.alter(lake=lab.target.uri)
+    shardlog = runner(capsys)
+    refused = shardlog("lake", "publish", lab.root, NAME)
+    assert (refused.code, refused.err.count("\n")) == (EXIT_DAMAGE, 1)
+    assert "--repair" in refused.err
+    mended = shardlog("lake", "publish", lab.root, NAME, "--repair")
+    assert (mended.code, mended.err) == (0, "")
+    assert "uploaded again: the table or its store had lost them" in mended.out
