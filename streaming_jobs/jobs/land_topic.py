@@ -56,6 +56,13 @@ AcceptHole = Annotated[
         "between.",
     ),
 ]
+TakeOver = Annotated[
+    bool,
+    typer.Option(
+        "--take-over",
+        help="Land shards that another log lands here, in its place; it is refused from then on.",
+    ),
+]
 LakeOptions = Annotated[
     Path | None,
     typer.Option(
@@ -94,13 +101,14 @@ _GONE_OF_CALLS: Final = dict.fromkeys(
 )
 
 
-def land_topic(
+def land_topic(  # noqa: PLR0913 - what a job is asked for
     spark: SparkSession,
     root: str | Path,
     stream: str,
     into: str | Path | LakeTarget | None = None,
     *,
     accept_hole: bool = False,
+    take_over: bool = False,
     **gone: object,
 ) -> DataFrame:
     """Land what is sealed of a stream in its table; return the rows of the table.
@@ -111,6 +119,7 @@ def land_topic(
         stream: The stream.
         into: Where the table is; if None where the stream's option `lake` says.
         accept_hole: Go on where the log begins above what has landed.
+        take_over: Land shards that another log lands there, in its place.
         gone: Options of earlier versions, which are refused.
 
     Raises:
@@ -125,7 +134,7 @@ def land_topic(
         raise TypeError(message)
     _refuse(gone, {**_GONE, **_GONE_OF_CALLS})
     place, target = _places(root, stream, into)
-    _land(place, stream, target, accept_hole=accept_hole)
+    _land(place, stream, target, accept_hole=accept_hole, take_over=take_over)
     table = table_files(place, stream, target)
     if table is None:
         message = f"nothing of {stream!r} is sealed yet: `shardlog seal {place} {stream}` seals it"
@@ -173,16 +182,20 @@ def _target(place: str, options: Path | None) -> LakeTarget:
 
 
 def _land(
-    root: str, stream: str, target: LakeTarget, *, accept_hole: bool
+    root: str, stream: str, target: LakeTarget, *, accept_hole: bool, take_over: bool
 ) -> tuple[PublishReport, str]:
     """Publish what is sealed; return what was done, and in a line."""
-    report = publish_stream(root, stream, target, accept_hole=accept_hole)
+    report = publish_stream(root, stream, target, accept_hole=accept_hole, take_over=take_over)
     with StreamReader.open(root, stream) as reader:
         ends = reader.committed()
     left = sum(max(0, ends[shard] - one.end) for shard, one in report.shards.items())
-    done = f"{report.rows:,} rows landed" if report.commits else "nothing new"
-    rest = f"; {left:,} addresses are not sealed yet" if left else ""
+    done = f"{_counted(report.rows, 'row', 'rows')} landed" if report.commits else "nothing new"
+    rest = f"; not sealed yet: {_counted(left, 'address', 'addresses')}" if left else ""
     return report, f"{done} in {report.uri}{rest}"
+
+
+def _counted(count: int, singular: str, plural: str) -> str:
+    return f"{count:,} {singular if count == 1 else plural}"
 
 
 def command(  # noqa: PLR0913 - one parameter an option
@@ -192,6 +205,7 @@ def command(  # noqa: PLR0913 - one parameter an option
     once: Once = False,
     trigger: Trigger = TRIGGER,
     accept_hole: AcceptHole = False,
+    take_over: TakeOver = False,
     lake_options: LakeOptions = None,
 ) -> None:
     """Land what is sealed of a stream in its Delta table, each row once.
@@ -201,7 +215,9 @@ def command(  # noqa: PLR0913 - one parameter an option
     place, target = _places(root, stream, into, lake_options)
     with Stop() as stop:
         while not stop.wanted.is_set():
-            report, line = _land(place, stream, target, accept_hole=accept_hole)
+            report, line = _land(
+                place, stream, target, accept_hole=accept_hole, take_over=take_over
+            )
             if once or report.commits:
                 say(NAME, line)
             if once:
