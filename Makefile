@@ -160,7 +160,7 @@ quick: $(STAMP) ## Run the tests of units and of the log that a change reaches, 
 test: $(STAMP) ## Run every test; faults that need FUSE are named when they cannot run.
 	@$(IN_PLACE) $(PYTEST)
 
-demo: $(STAMP) ## Show the whole way: Kafka, two workers of which one is killed, Spark, SQL; KEEP=1 leaves the page up.
+demo: $(STAMP) ## Show the whole way: Kafka, two workers, a lost disk, a lake, Spark, SQL; KEEP=1 leaves the page up.
 	$(BIN)/python -m demo $(if $(KEEP),--keep)
 
 faults: $(STAMP) ## Run the fault tests: N=500 sets every count, KIND=damage runs one kind.

@@ -1,4 +1,4 @@
-"""The demo: Kafka, a registry, two workers of which one is killed, Spark, SQL, a balanced ledger.
+"""The demo: Kafka, a registry, two workers, a lake, a lost disk, Spark, SQL, a balanced ledger.
 
 python -m demo                    200,000 records of 500 devices: Avro of two versions of a schema,
                                   some late, some to expire, some that no schema wrote
@@ -27,7 +27,17 @@ from connectors.devtools.registry import APICURIO, REGISTRY
 from connectors.devtools.stack import DevStack
 from connectors.kafka import Admin
 from demo.job import COUNTS, EXPECTED, TELEMETRY
-from demo.ledger import DEAD_LETTER_TOPIC, dead_letters, read_ledger, what_became
+from demo.ledger import (
+    DEAD_LETTER_TOPIC,
+    Ledger,
+    Recovered,
+    dead_letters,
+    forwarded,
+    read_recovered,
+    read_stored,
+    what_became,
+)
+from demo.lost_disk import LAKE_LAG_S, delete_disk, published
 from demo.page import leave_page_up
 from demo.rolled import Rolled, corrected, roll_up, rolled
 from demo.sealed import seal_and_ask
@@ -54,6 +64,9 @@ _OLD_MS: Final = 6 * 3_600_000
 _BAD_SHARE: Final = 0.01
 _SCHEMAS: Final = Path(__file__).parents[1] / "schemas" / "avro" / "devices"
 _SHARDLOG: Final = "connectors.cli.main"
+# Places in the demo's own: of the table, and of the disk that takes over.
+_LAKE: Final = "lake"
+_OTHER_ROOT: Final = "other root"
 
 _Running = subprocess.Popen[str]
 
@@ -79,7 +92,7 @@ def main(arguments: list[str] | None = None) -> int:
             is_balanced = _run(Path(place), wanted.records, wanted.rate)
             _say(f"{_CLOCK.monotonic_s() - start:.0f} seconds")
             if wanted.keep:
-                leave_page_up(Path(place) / "root", _say)
+                leave_page_up(Path(place) / _OTHER_ROOT, _say)
         except ShardlogError as error:
             sys.stderr.write(f"demo: {error}\n")
             return 1
@@ -123,15 +136,40 @@ def _run(place: Path, records: int, rate: int) -> bool:
         seen = _answer(job)
         _say("rolling up what came since")
         _say(corrected(root, before, _rolled_up(root, job_place)))
-        _say("stopping the other worker")
-        workers[1].send_signal(signal.SIGTERM)
-        workers[1].wait(_WAIT_MAX_S)
-        sql_rows = _counted_in_sql(root)
-        ledger = read_ledger(root, servers.bootstrap, acknowledged, seen, sql_rows)
+        stored = read_stored(root)
+        _lose_disk(root, workers[1])
+        again = _recovered(servers, place, acknowledged, running)
+        ledger = Ledger(acknowledged, stored, forwarded(servers.bootstrap), seen, again)
     _say("the ledger:")
     for line in ledger.lines():
         sys.stdout.write(line + "\n")
     return ledger.is_balanced
+
+
+def _lose_disk(root: Path, worker: _Running) -> None:
+    """Kill the worker and delete its disk, once the lake has something of each partition."""
+    _await(lambda: len(published(root).shards) == _PARTITIONS, "the lake has not each partition")
+    left = published(root).unpublished
+    worker.kill()
+    worker.wait()
+    delete_disk(root)
+    _say(
+        "kill -9 of the other worker, and its disk is deleted; "
+        f"{left:,} records were not in the lake yet"
+    )
+
+
+def _recovered(servers: _Servers, place: Path, records: int, running: ExitStack) -> Recovered:
+    """Have a worker store all again on an empty disk, and count what it then has."""
+    _say("starting a worker on an empty disk: it begins from the lake, the rest comes from Kafka")
+    root = place / _OTHER_ROOT
+    command = (_SHARDLOG, "worker", *_worker(servers, root, place / _LAKE))
+    worker = running.enter_context(_process(*command))
+    _await_stored(root, records, [worker])
+    _say("stopping it; before it ends it publishes what it has stored")
+    worker.send_signal(signal.SIGTERM)
+    worker.wait(_WAIT_MAX_S)
+    return read_recovered(root, place / _LAKE, _counted_in_sql(root))
 
 
 def _servers(place: Path, running: ExitStack) -> _Servers:
@@ -156,7 +194,9 @@ def _store_old(
         _await_topic(servers.bootstrap)
         _say("starting two workers on one root; the group shares out four partitions")
         workers = [
-            running.enter_context(_process(_SHARDLOG, "worker", *_worker(servers, root)))
+            running.enter_context(
+                _process(_SHARDLOG, "worker", *_worker(servers, root, root.parent / _LAKE))
+            )
             for _ in range(2)
         ]
         acknowledged = _acknowledged(producer)
@@ -188,7 +228,7 @@ def _producing(servers: _Servers, records: int, *more: str) -> AbstractContextMa
     return _process(_SHARDLOG, "produce", TELEMETRY, *options, *more)
 
 
-def _worker(servers: _Servers, root: Path) -> list[str]:
+def _worker(servers: _Servers, root: Path, lake: Path) -> list[str]:
     settings = {
         "root": os.fspath(root),
         "topics": json.dumps([TELEMETRY]),
@@ -198,6 +238,9 @@ def _worker(servers: _Servers, root: Path) -> list[str]:
         "schema.registry.url": servers.registry,
         "dead_letters.policy": "forward",
         "dead_letters.topic": DEAD_LETTER_TOPIC,
+        "stream.lake": os.fspath(lake),
+        "stream.lake_lag_seconds": str(LAKE_LAG_S),
+        "lake.revoke_wait_seconds": "60",
         "expire_every_s": "1",
         "kafka.bootstrap.servers": servers.bootstrap,
         "kafka.session.timeout.ms": "6000",
