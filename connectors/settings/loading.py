@@ -115,6 +115,7 @@ _OTHER_PURPOSES: Final = (
     "FAULT_*",
     "TEST_*",
     "BROKER_KILLS",
+    "BROKER_LAKE",
     "BROKER_LETTERS",
     "BROKER_REBALANCES",
     "BROKER_OPERATIONS",
