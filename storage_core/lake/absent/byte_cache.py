@@ -14,7 +14,7 @@ and nothing else.
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from os import scandir
 from pathlib import Path
@@ -91,12 +91,15 @@ class ByteCache:
         if size > self.bytes_max:
             return None
         path = self._directory / name
+        source = _Pieces(pieces)
         try:
             self._directory.mkdir(exist_ok=True)
             if not self._has_room(size, wait_s):
                 return None
-            replace_whole(path, pieces)
+            replace_whole(path, source)
         except OSError:
+            if source.has_failed:
+                raise
             return None
         return path
 
@@ -155,6 +158,28 @@ class ByteCache:
                 return
             self.drop(name)
             total -= file_size
+
+
+class _Pieces:
+    """Bytes that come in pieces; knows whether it was they that failed, and not the disk."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        """Begin with none of them."""
+        self._pieces = pieces
+        self.has_failed = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield them."""
+        pieces = iter(self._pieces)
+        while True:
+            try:
+                piece = next(pieces)
+            except StopIteration:
+                return
+            except BaseException:
+                self.has_failed = True
+                raise
+            yield piece
 
 
 def _opened(path: str, flags: int) -> int:

@@ -71,12 +71,13 @@ def test_place_that_takes_nothing_is_no_error(tmp_path, clock):
     assert cache.get("a") is None
 
 
-def test_file_that_fails_on_its_way_leaves_nothing(cache, tmp_path):
+@pytest.mark.parametrize("error", [LookupError, FileNotFoundError])
+def test_file_that_fails_on_its_way_leaves_nothing(cache, tmp_path, error):
     def pieces():
         yield b"a"
-        raise LookupError
+        raise error
 
-    with pytest.raises(LookupError):
+    with pytest.raises(error):
         cache.put_file("a", pieces(), 2)
     assert not list((tmp_path / "cache").iterdir())
 

@@ -1,5 +1,6 @@
 """What a table or its store has lost is told by a publish, and made good by one that repairs."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,16 @@ def test_file_that_nobody_has_is_told(lab, lake):
         part.path.unlink()
     with pytest.raises(CorruptionError, match="missing"):
         repair(lab)
+
+
+def test_file_that_only_the_lake_had_is_told(lab, lake):
+    lab.stream.alter(lake=lab.target.uri, keep_local=timedelta(0))
+    lab.fill(60)
+    publish_stream(lab.root, NAME)
+    path = next(path for path in lake.paths(lab.target) if path.startswith("shard="))
+    lake.delete(lab.target, path)
+    with pytest.raises(CorruptionError, match="a part is missing"):
+        publish_stream(lab.root, NAME, repair=True)
 
 
 def test_command_tells_what_is_lost_and_how_much_it_brought_back(lab, capsys):
