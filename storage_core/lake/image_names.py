@@ -81,7 +81,10 @@ def image_of_path(path: str) -> ImageName:
     """
     match = _NAME.fullmatch(path)
     if match is None:
-        message = f"{path} is not the name of a file that shardlog has published"
+        message = (
+            f"{path} in the table is no file of shardlog: another program has written there; "
+            "restore the version before it (Delta's RESTORE), then publish again"
+        )
         raise InvalidRequestError(message)
     shard, first, last, entry_digest, rewritten_digest = match.groups()
     return ImageName(int(shard), int(first), int(last), entry_digest, rewritten_digest)

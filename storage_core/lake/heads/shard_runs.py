@@ -95,7 +95,7 @@ class HeadsRuns:
         born: int,
         *,
         reads_all: bool = False,
-    ) -> None:
+    ) -> int:
         """Write runs that are missing, and merge the newest ones once they are some.
 
         1. List: the runs of what is published.
@@ -104,8 +104,8 @@ class HeadsRuns:
            damaged one covers is taken from the parts.
 
         A crash leaves runs that others cover, and the next merge of these deletes them. Whatever
-        fails is tried again behind the next commit. Runs of rows that this log never had stay as
-        they are.
+        fails is tried again behind the next commit, unless all are to be read: then it is raised,
+        but for the merge. Runs of rows that this log never had stay as they are.
 
         Args:
             table: The table, loaded since the last commit.
@@ -113,22 +113,47 @@ class HeadsRuns:
             parts: Its part list.
             born: The first address that the log can ever have had.
             reads_all: Whether to read all runs, and write those again that are damaged.
+
+        Returns:
+            How many runs were written that were missing or damaged.
+
+        Raises:
+            ShardlogError: Runs are all to be read, and one cannot be, or cannot be written again.
         """
         if self._files.meta.origin is None:
-            return
-        with suppress(ShardlogError):
-            published = table.published(shard) or born
+            return 0
+        published = table.published(shard) or born
+        again: list[RunName] = []
+        try:
             runs = listed_runs(table, shard)  # 1
             if reads_all:
                 runs = [run for run in runs if not self._deleted_damaged(table, run, born)]
             for missing in uncovered(runs, born, published):
                 pieces = pieces_of(parts, missing)
-                runs += [self._write(table, shard, parts, piece) for piece in pieces]  # 2
-            own = [run for run in runs if run.begin >= born and run.end <= published]
-            merged = self._merged(table, shard, parts, next_merge(chain_of(own, born, published)))
-            for run in own:
-                if merged is not None and merged.covers(run):
-                    table.delete(run.path)  # 3
+                again += [self._write(table, shard, parts, piece) for piece in pieces]  # 2
+            own = [run for run in runs + again if run.begin >= born and run.end <= published]
+        except ShardlogError:
+            if reads_all:
+                raise
+            return 0
+        with suppress(ShardlogError):
+            self._merge(table, shard, parts, own, AddressRange(born, published))  # 3
+        return len(again)
+
+    def _merge(
+        self,
+        table: LakeTable,
+        shard: int,
+        parts: ShardParts,
+        runs: list[RunName],
+        addresses: AddressRange,
+    ) -> None:
+        """Write one run in the place of some, if there are enough, and delete these."""
+        chain = chain_of(runs, addresses.start, addresses.end)
+        merged = self._merged(table, shard, parts, next_merge(chain))
+        for run in runs:
+            if merged is not None and merged.covers(run):
+                table.delete(run.path)
 
     def _deleted_damaged(self, table: LakeTable, run: RunName, born: int) -> bool:
         """Delete a run that is damaged and can be written again; tell whether it was."""

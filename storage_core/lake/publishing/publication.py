@@ -114,16 +114,19 @@ class Publication:
         gone = let_files_go(self._reader, shard, files, lake, bytes_max=bytes_max)
         return replace(published, files_gone=gone.parts, is_whole=gone.is_whole)
 
-    def tend_heads(self, shard: int, *, reads_all: bool = False) -> None:
+    def tend_heads(self, shard: int) -> int:
         """Write heads runs of a shard that are missing, and merge some, where the table has it.
 
-        Args:
-            shard: The shard's number.
-            reads_all: Whether to read all runs, and write those again that are damaged.
+        Where the caller wants a repair, all are read, and those that are damaged written again.
+
+        Returns:
+            How many were written that were missing or damaged.
         """
-        if self._table is not None:
-            born, parts = self._reader.born(shard), self.parts(shard)
-            self._heads.tend(self._table, shard, parts, born, reads_all=reads_all)
+        if self._table is None:
+            return 0
+        born, parts = self._reader.born(shard), self.parts(shard)
+        reads_all = self.consent.repair
+        return self._heads.tend(self._table, shard, parts, born, reads_all=reads_all)
 
     def end(self) -> None:
         """Leave the table to the next call: all has been done."""

@@ -24,6 +24,7 @@ class ShardPublished:
         files_gone: How many files of parts went from this machine, since the table has them.
         files_repaired: How many files were uploaded again that the table or the store had lost.
         parts_lost: How many parts the table lacks that it had once, as a bounded call tells.
+        runs_written: How many heads runs were written again that were missing or damaged.
     """
 
     shard: int
@@ -39,6 +40,7 @@ class ShardPublished:
     files_gone: int = 0
     files_repaired: int = 0
     parts_lost: int = 0
+    runs_written: int = 0
 
     def then(self, other: "ShardPublished") -> "ShardPublished":
         """Return what this and a later step of the same shard did together."""
@@ -56,6 +58,7 @@ class ShardPublished:
             self.files_gone + other.files_gone,
             self.files_repaired + other.files_repaired,
             other.parts_lost,
+            self.runs_written + other.runs_written,
         )
 
 

@@ -7,7 +7,7 @@ the others go on.
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from storage_core.errors import CorruptionError, ShardlogError
@@ -153,7 +153,7 @@ def _ended(publication: Publication, done: ShardPublished, bytes_max: int) -> Sh
     if not done.is_whole:
         return done
     if done.commits or publication.consent.repair:
-        publication.tend_heads(done.shard, reads_all=publication.consent.repair)  # 7
+        done = replace(done, runs_written=publication.tend_heads(done.shard))  # 7
     return publication.with_files_gone(done, bytes_max)  # 8
 
 

@@ -130,9 +130,10 @@ class HeadsLab:
         live = [head for head in rows if head["primary"] >= floor]
         assert [head for head in live if head not in heads] == []
 
-    def repair(self) -> None:
-        """Publish, and write runs again that are missing or damaged."""
-        publish_stream(self.copy.root, NAME, self.target, repair=True)
+    def repair(self) -> int:
+        """Publish, and write runs again that are missing or damaged; return how many were."""
+        report = publish_stream(self.copy.root, NAME, self.target, repair=True)
+        return report.shards[SHARD].runs_written
 
     def _rows_from(self, start: int) -> pa.Table:
         """Return the rows of the log from an address on."""

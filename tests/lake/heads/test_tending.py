@@ -123,8 +123,18 @@ def test_damaged_run_is_written_again_when_it_is_merged(lab: HeadsLab) -> None:
 def test_damaged_run_is_written_again_by_a_repair(lab: HeadsLab) -> None:
     lab.publish_each(BORN, 120, 140, 160)
     lab.damage(lab.paths()[1])
-    lab.repair()
+    assert lab.repair() == 1
     assert lab.ranges() == [(BORN, 120), (120, 140), (140, 160)]
+    assert lab.repair() == 0
+    lab.check()
+
+
+def test_repair_says_that_the_store_refuses_a_run(lab: HeadsLab) -> None:
+    lab.publish_each(BORN, 120, 140)
+    lab.damage(lab.paths()[1])
+    with pytest.raises(UnavailableError), dying(1, "put", error=UnavailableError):
+        lab.repair()
+    assert lab.repair() == 1
     lab.check()
 
 

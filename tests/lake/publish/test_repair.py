@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from connectors.cli.exit_codes import EXIT_DAMAGE
-from storage_core import CorruptionError
+from storage_core import CorruptionError, InvalidRequestError
 from storage_core.lake.maintenance.comparison import check_lake
 from storage_core.lake.publish import publish_stream
 from storage_core.lake.publishing.report import PublishReport
@@ -119,6 +119,17 @@ def test_file_that_only_the_lake_had_is_told(lab, lake):
     lake.delete(lab.target, path)
     with pytest.raises(CorruptionError, match="a part is missing"):
         publish_stream(lab.root, NAME, repair=True)
+
+
+def test_table_that_another_program_wrote_is_published_once_the_version_before_is_back(lab):
+    lab.fill(60).publish()
+    version = lab.opened().version()
+    lab.opened().delete("secondary = 3")
+    with pytest.raises(InvalidRequestError, match=r"another program has written .*RESTORE"):
+        lab.fill(30).publish()
+    lab.opened().restore(version)
+    lab.publish()
+    assert is_sound(lab)
 
 
 def test_command_tells_what_is_lost_and_how_much_it_brought_back(lab, capsys):

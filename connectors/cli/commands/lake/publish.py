@@ -40,6 +40,9 @@ def publish(  # noqa: PLR0913 - one parameter an option
     if repaired:
         files = counted(repaired, "file")
         print_line(f"{files} uploaded again: the table or its store had lost them")
+    runs = sum(shard.runs_written for shard in report.shards.values())
+    if repair and runs:
+        print_line(f"{counted(runs, 'heads run')} written again: missing or damaged in the store")
     gone = sum(shard.files_gone for shard in report.shards.values())
     if gone:
         files = counted(gone, "file")
