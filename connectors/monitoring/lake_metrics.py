@@ -51,9 +51,9 @@ def lake_families(state: WorkerState) -> Iterator[Family]:
         {name: of.failures for name, of in counts.items()},
     )
     yield _counter(
-        "takeovers",
+        "begun_shards",
         "Shards that began from the lake.",
-        {name: of.takeovers for name, of in counts.items()},
+        {name: of.begun_shards for name, of in counts.items()},
     )
     yield Family(
         "shardlog_topic_retention_seconds",

@@ -257,7 +257,7 @@ class LakeShards:
 
     def _log_begun(self, topic: str, begun: "BegunShard", took_s: float) -> None:
         self._begun[Partition(topic, begun.shard)] = begun
-        self._counts.lake_takeovers[topic] += 1
+        self._counts.lake_begun_shards[topic] += 1
         self._log.info(
             "shard begins from the lake",
             topic=topic,

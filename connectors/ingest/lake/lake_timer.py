@@ -144,14 +144,14 @@ class LakeTimer:
     def counts_of(self, writers: Mapping[Partition, PartitionWriter]) -> dict[str, LakeCounts]:
         """Return what was published of the streams that have a lake, and of those that were."""
         counts = self._counts
-        of_before = (counts.lake_rows, counts.lake_failures, counts.lake_takeovers)
+        of_before = (counts.lake_rows, counts.lake_failures, counts.lake_begun_shards)
         topics = lake_topics(writers).union(*of_before)
         return {
             topic: LakeCounts(
                 counts.lake_rows[topic],
                 counts.lake_bytes[topic],
                 counts.lake_failures[topic],
-                counts.lake_takeovers[topic],
+                counts.lake_begun_shards[topic],
             )
             for topic in sorted(topics)
         }

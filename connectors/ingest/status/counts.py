@@ -47,7 +47,7 @@ class WorkerCounts:
         lake_rows: By topic, rows that were published to its lake.
         lake_bytes: By topic, bytes of the files that were.
         lake_failures: By topic, how often publishing failed.
-        lake_takeovers: By topic, how many shards began from its lake.
+        lake_begun_shards: By topic, how many shards began from its lake.
         reopens: By partition, how often in a row its shard was reopened after a failed write;
             one that takes writes again has no entry.
         reasons: Dead letters by topic and word for the reason.
@@ -75,7 +75,7 @@ class WorkerCounts:
     lake_rows: Counter[str] = field(default_factory=Counter)
     lake_bytes: Counter[str] = field(default_factory=Counter)
     lake_failures: Counter[str] = field(default_factory=Counter)
-    lake_takeovers: Counter[str] = field(default_factory=Counter)
+    lake_begun_shards: Counter[str] = field(default_factory=Counter)
     reopens: Counter[Partition] = field(default_factory=Counter)
     reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
     commit_s: Histogram = field(default_factory=partial(Histogram, _COMMIT_BOUNDS_S))

@@ -44,13 +44,13 @@ class LakeCounts:
         rows: How many rows.
         bytes: How many bytes the files have.
         failures: How often it failed.
-        takeovers: How many shards began from its lake.
+        begun_shards: How many shards began from its lake.
     """
 
     rows: int
     bytes: int
     failures: int
-    takeovers: int = 0
+    begun_shards: int = 0
 
 
 @dataclass(frozen=True, slots=True)

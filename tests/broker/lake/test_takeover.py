@@ -78,7 +78,7 @@ def test_machine_that_is_lost_is_replaced_by_another(
     other = lab.worker(topic, **settings)
     expect_as_single_owner(lab, topic)
     assert begun_ends(other).keys() == {0, 1}
-    await_that(lambda: figures(other, "takeovers_total") == {"": 2}, "a count of both")
+    await_that(lambda: figures(other, "begun_shards_total") == {"": 2}, "a count of both")
     await_published(target, topic)
 
 

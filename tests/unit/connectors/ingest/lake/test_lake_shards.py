@@ -229,4 +229,4 @@ def test_shards_that_began_are_told_and_counted(bench):
         (1_000_000, 3, 9),
     ]
     assert (lines[0]["rows"], lines[0]["files"]) == (6, 2)
-    assert bench.counts.lake_takeovers == {TOPIC: 2}
+    assert bench.counts.lake_begun_shards == {TOPIC: 2}
