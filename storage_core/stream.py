@@ -286,8 +286,10 @@ class Stream(StreamFacade[Shard]):
         """
         self._open.refuse_if_closed()
         lake = self.options.lake
-        if lake is not None and options.get("lake", lake) != lake:
-            refuse_absent(self._open.parts(), self._open.meta.name)
+        other = options.get("lake", lake)
+        if lake is not None and other != lake:
+            uri = None if other is None else str(other)
+            refuse_absent(self._open.parts(), self._open.meta.name, uri)
         self._open.files = altered(self._open.files, options)
         for shard in self._shards.values():
             shard.alter(self.options)

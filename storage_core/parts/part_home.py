@@ -39,6 +39,14 @@ class AbsentParts(Protocol):
         """
         ...
 
+    def holds(self, part: Part) -> bool:
+        """Tell whether a file of a part's name and size is there; no table is none.
+
+        Raises:
+            ShardlogError: The lake cannot be asked now.
+        """
+        ...
+
     def local_copies(self, parts: Sequence[Part]) -> list[Path]:
         """Return files of this machine that have whole parts, for a while.
 
@@ -84,17 +92,27 @@ def open_part(part: Part) -> PartBytes:
     return elsewhere.open(part)
 
 
-def refuse_absent(parts: Iterable[Part], stream: str) -> None:
+def refuse_absent(parts: Iterable[Part], stream: str, uri: str | None) -> None:
     """Refuse to forget the lake of a stream while nothing else has some of its parts.
 
+    Args:
+        parts: The parts of the stream.
+        stream: Its name.
+        uri: Where its lake is to be; if None nowhere.
+
     Raises:
-        InvalidRequestError: A file is not here.
+        InvalidRequestError: A file is neither here nor there.
+        ShardlogError: The other place cannot be asked.
     """
     absent = [part for part in parts if not is_here(part)]
+    if uri is not None and absent:
+        directory = absent[0].path.parents[2]
+        there: AbsentParts = import_module(_LAKE).parts_at(directory, uri)
+        absent = [part for part in absent if not there.holds(part)]
     if absent:
         message = (
-            f"lake: {len(absent)} parts have no file on this machine, only the lake has them; "
-            "leave the option as it is"
+            f"lake: only the lake has the files of some parts ({len(absent)}): leave the option as "
+            "it is, or name a place with a copy of the whole table"
         )
         raise InvalidRequestError(message, stream=stream, path=absent[0].path)
 

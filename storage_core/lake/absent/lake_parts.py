@@ -67,6 +67,17 @@ class LakeParts:
             file.refuse_lost_table()
         return size == part.entry.size
 
+    def holds(self, part: Part) -> bool:
+        """Tell whether a file of a part's name and size is there; no table is none.
+
+        Raises:
+            ShardlogError: The store cannot be asked now.
+        """
+        directory = self._target.directory
+        if directory is not None and not directory.is_dir():
+            return False
+        return self._opened.files.size(self._file(part).path) == part.entry.size
+
     def prove(self, part: Part) -> None:
         """See that the store's file of a part is that of the part list, and keep its end here.
 
@@ -145,6 +156,15 @@ def lake_parts(stream_directory: Path) -> LakeParts | None:
         ShardlogError: The stream's files cannot be read.
     """
     return _lakes().of(stream_directory)
+
+
+def parts_at(stream_directory: Path, uri: str) -> LakeParts:
+    """Return the parts that another place has of a stream, as its lake would.
+
+    Raises:
+        InvalidRequestError: It is no place of a lake.
+    """
+    return LakeParts(lake_target(uri, lake_options()), lake_cache(stream_directory.parent))
 
 
 class _Lakes:

@@ -346,13 +346,17 @@ class Publication:
             if part.entry not in self.parts(part.shard).entries:
                 raise PartGoneError(PART_GONE) from error
             if isinstance(error, FileNotFoundError):
-                raise self._damaged(part, "a part is missing") from error
+                where = "" if self._reader.options.lake is None else " here and in the lake"
+                raise self._damaged(part, f"a part is missing{where}") from error
             if type(error) is CorruptionError:
                 raise self._damaged(part, error.message) from error
             raise
 
     def _damaged(self, part: Part, damage: str) -> CorruptionError:
-        message = f"{damage}, so it cannot be published; `seal` with rebuild builds it again"
+        message = (
+            f"{damage}, so it cannot be published; `seal` with rebuild builds it again, if the log "
+            "has its rows"
+        )
         return damaged_part(self._files.meta.name, part, message)
 
 

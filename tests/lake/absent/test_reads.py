@@ -6,6 +6,7 @@ moved into a lake; or one of them is damaged there, or gone.
 
 from contextlib import closing
 from datetime import timedelta
+from shutil import copytree
 
 import numpy as np
 import pytest
@@ -134,6 +135,27 @@ def test_lake_of_parts_that_only_it_has_may_not_change(lab, lake):
     with pytest.raises(InvalidRequestError, match="only the lake has"):
         lab.stream.alter(lake=None)
     lab.stream.alter(lake=str(lake), lake_lag=timedelta(seconds=5))
+
+
+def test_lake_may_move_to_a_copy_of_the_whole_table(lab, lake, tmp_path):
+    move_away(lab.stream, lake)
+    before = rows_in(lab.root, ["shard", "address"])
+    copy = tmp_path / "copy"
+    with pytest.raises(InvalidRequestError, match="name a place with a copy"):
+        lab.stream.alter(lake=str(copy))
+    lake.rename(copy)
+    lab.stream.alter(lake=str(copy))
+    assert rows_in(lab.root, ["shard", "address"]) == before
+    assert not lab.stream.verify(reads_lake=True).problems
+
+
+def test_lake_may_not_move_to_a_copy_that_lacks_a_file(lab, lake, tmp_path):
+    move_away(lab.stream, lake)
+    copy = tmp_path / "copy"
+    copytree(lake, copy)
+    next(copy.rglob("*.parquet")).unlink()
+    with pytest.raises(InvalidRequestError, match=r"\(1\)"):
+        lab.stream.alter(lake=str(copy))
 
 
 def test_compaction_merges_parts_that_only_the_lake_has(tmp_path, lake):
