@@ -107,8 +107,8 @@ def refuse_absent(parts: Iterable[Part], stream: str, uri: str | None) -> None:
     absent = [part for part in parts if not is_here(part)]
     if uri is not None and absent:
         directory = absent[0].path.parents[2]
-        there: AbsentParts = import_module(_LAKE).parts_at(directory, uri)
-        absent = [part for part in absent if not there.holds(part)]
+        place: AbsentParts = import_module(_LAKE).parts_at(directory, uri)
+        absent = [part for part in absent if not place.holds(part)]
     if absent:
         message = (
             f"lake: only the lake has the files of some parts ({len(absent)}): leave the option as "
