@@ -69,7 +69,7 @@ def read_run_file(path: Path, digest: str) -> tuple[pa.Table, RunNotes]:
     """
     with file_errors(path, "reading a heads run"):
         if digest_of(path).hex() != digest:
-            message = "a heads run is not as it was written"
+            message = "a heads run is damaged"
             raise CorruptionError(message)
         try:
             limits = dict.fromkeys(

@@ -29,7 +29,7 @@ def heads_problems(
     reach = max((run.end for run in runs), default=addresses.end)
     chain = chain_of(runs, addresses.start, reach)
     for missing in uncovered(chain, addresses.start, addresses.end):
-        message = f"no heads run has what a log needs to begin behind them; {_WRITTEN_AGAIN}"
+        message = f"no heads run covers these addresses; {_WRITTEN_AGAIN}"
         yield LakeProblem(shard, missing.start, missing.end, "heads", message, None)
     if scratch is None:
         return

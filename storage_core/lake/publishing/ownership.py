@@ -61,9 +61,9 @@ class PublishingLog:
         """
         if not self.may_publish(owner):
             message = (
-                f"another log of this shard publishes into the table at {uri}, as one copied in "
-                "another root: publish from there, or name this root another lake; where that log "
-                "is gone for good, `shardlog lake publish --take-over` lets this one go on"
+                f"another log publishes this shard into the table at {uri}, mostly that of another "
+                "root: publish from there, or give this root another lake; if that log is gone for "
+                "good, `shardlog lake publish --take-over` lets this one go on"
             )
             raise LakeOwnerError(message, stream=stream, shard=self.shard)
 

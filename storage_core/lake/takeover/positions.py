@@ -85,8 +85,8 @@ def origin_stream(root: str | PathLike[str], name: str) -> StreamFiles:
     files = read_stream(Path(root).absolute(), name, is_whole=False, shards_open=())
     if files.meta.origin is None:
         message = (
-            "only the copy of a topic begins from its lake: nobody else writes the rows of this "
-            "stream; restore it from a backup"
+            "only a stream that copies a topic begins from its lake: of this one nobody else has "
+            "the rows that were not published; restore it from a backup"
         )
         raise InvalidRequestError(message, stream=name)
     return files

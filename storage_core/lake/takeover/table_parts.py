@@ -102,7 +102,7 @@ def _read_footer(store: FileStore, path: str, size: int) -> TableFooter:
         )
         raise CorruptionError(message, shard=name.shard) from error
     if not has_right_check(data[begin:]):
-        raise damaged(name, path, "its end is not as it was written")
+        raise damaged(name, path, "its footer does not match its checksum")
     try:
         facts = _facts_in(data, begin)
     except (pa.ArrowException, OSError, ValueError, CorruptionError) as error:

@@ -160,7 +160,7 @@ def test_owner_before_is_refused_once_the_heir_has_published(lab):
     first.open()
     assert first.publish().commits == 0
     lab.publish()
-    with pytest.raises(LakeOwnerError, match="another log of this shard publishes"):
+    with pytest.raises(LakeOwnerError, match="another log publishes this shard"):
         first.publish()
     first.stream.close()
 

@@ -30,7 +30,7 @@ def test_shard_that_was_never_published_does_not_begin(lab):
 
 def test_stream_without_an_origin_is_refused(lab):
     Stream.create(lab.owner.root, "plain", StreamOptions(lake=lab.target.uri)).close()
-    with pytest.raises(InvalidRequestError, match="only the copy of a topic begins from its lake"):
+    with pytest.raises(InvalidRequestError, match="only a stream that copies a topic begins"):
         begin_from_lake(lab.owner.root, "plain", [0])
 
 

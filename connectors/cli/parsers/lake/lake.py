@@ -57,7 +57,8 @@ Repair = Annotated[
     bool,
     typer.Option(
         "--repair",
-        help="Upload again what the table or its store has lost of parts that were published.",
+        help="Upload again what the table or its store has lost of what was published: files of "
+        "parts, and heads runs.",
     ),
 ]
 GraceHours = Annotated[
@@ -97,7 +98,7 @@ def status(
 
     `published` and `sealed` are addresses: rows below the first are in the table, rows from there
     to the second are in parts alone. `unpublished` counts addresses up to `committed`. `owner` is
-    which log publishes the shard: no other one may.
+    the log that published the shard last: it alone may, or one that began from its rows.
 
     Example: shardlog lake status ./data telemetry
     """
