@@ -47,5 +47,5 @@ def test_names_of_a_shard_ascend_as_addresses_do():
     ],
 )
 def test_other_names_are_refused(path):
-    with pytest.raises(InvalidRequestError, match="not the name of a file"):
+    with pytest.raises(InvalidRequestError, match="no file of shardlog"):
         image_of_path(path)
