@@ -2,7 +2,8 @@
 
     _shardlog/shard=3/heads-<begin>-<end>-<digest of the file>.parquet
 
-`begin` and `end` are addresses of 20 digits, the range half-open; the digest has 32.
+`begin` and `end` are addresses of 20 digits, the range half-open; the digest has 32. Where both are
+one, at the published address, the run has notes alone: rows expired there, and none came.
 """
 
 import re
@@ -57,13 +58,22 @@ def run_path(shard: int, begin: int, end: int, digest: bytes) -> str:
 
 def runs_among(files: dict[str, int]) -> list[RunName]:
     """Return the runs among files, in order; others are passed over."""
+    return [run for run in _named_in(files) if run.begin < run.end]
+
+
+def notes_among(files: dict[str, int]) -> list[RunName]:
+    """Return the runs among files that have notes alone: no address is theirs."""
+    return [run for run in _named_in(files) if run.begin == run.end]
+
+
+def _named_in(files: dict[str, int]) -> list[RunName]:
     matches = ((_NAME.fullmatch(path.rpartition("/")[2]), path) for path in files)
     runs = (
         RunName(int(match[1]), int(match[2]), match[3], path, files[path])
         for match, path in matches
         if match is not None
     )
-    return sorted(run for run in runs if run.begin < run.end)
+    return sorted(runs)
 
 
 def chain_of(runs: Iterable[RunName], begin: int, end: int) -> list[RunName]:

@@ -110,6 +110,14 @@ def decode_notes(data: bytes | None) -> RunNotes:
 
 
 def joined_notes(notes: list[RunNotes]) -> RunNotes:
-    """Return what the newest of some runs says, with the dead letters of all; oldest run first."""
+    """Return what the newest of some runs says, with the dead letters of all; oldest run first.
+
+    What has expired once stays so, whichever of them says it.
+    """
     dead_letters = {address: raw for each in notes for address, raw in each.dead_letters}
-    return replace(notes[-1], dead_letters=tuple(sorted(dead_letters.items())))
+    return replace(
+        notes[-1],
+        floor=max(each.floor for each in notes),
+        cut=max(each.cut for each in notes),
+        dead_letters=tuple(sorted(dead_letters.items())),
+    )

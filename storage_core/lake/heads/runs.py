@@ -15,6 +15,7 @@ from storage_core.lake.heads.run_heads import merged_heads, no_heads
 from storage_core.lake.heads.run_names import (
     RunName,
     chain_of,
+    notes_among,
     run_path,
     runs_among,
     runs_directory,
@@ -82,7 +83,12 @@ def write_run(  # noqa: PLR0913 - what a run is
 
 def listed_runs(table: LakeTable, shard: int) -> list[RunName]:
     """Return the runs of a shard that the store has, in order."""
-    return runs_among(table.listed(runs_directory(shard).removesuffix("/")))
+    return runs_among(stored_runs(table, shard))
+
+
+def stored_runs(table: LakeTable, shard: int) -> dict[str, int]:
+    """Return the paths and sizes of the files that lie where the runs of a shard do."""
+    return table.listed(runs_directory(shard).removesuffix("/"))
 
 
 def read_run(table: LakeTable, run: RunName, scratch: Path) -> tuple[pa.Table, RunNotes]:
@@ -124,15 +130,18 @@ def read_runs(table: LakeTable, shard: int, begin: int, end: int) -> ShardHeadsR
     tries = 0
     with TemporaryDirectory(prefix="shardlog-heads-") as directory:
         while True:
-            runs = listed_runs(table, shard)
+            files = stored_runs(table, shard)
             try:
-                chain = _read_chain(table, runs, addresses, done, damaged, directory)
+                chain = _read_chain(table, runs_among(files), addresses, done, damaged, directory)
+                # Those of before are in each run that was written since.
+                notes = [run for run in notes_among(files) if run.end == end]
+                notes = _read_sound(table, notes, done, damaged, directory)
             except LakeFileGoneError:
                 tries += 1
                 if tries == _TRIES_MAX:
                     raise
             else:
-                return _together(chain, done, addresses, damaged)
+                return _together(chain, notes, done, addresses, damaged)
 
 
 def _read_chain(  # noqa: PLR0913 - what was read before is not read again
@@ -161,17 +170,38 @@ def _read_chain(  # noqa: PLR0913 - what was read before is not read again
             return chain
 
 
+def _read_sound(
+    table: LakeTable,
+    runs: list[RunName],
+    done: dict[RunName, tuple[pa.Table, RunNotes]],
+    damaged: set[str],
+    directory: str,
+) -> list[RunName]:
+    """Read runs; return those that are not damaged."""
+    sound = []
+    for run in runs:
+        try:
+            if run not in done:
+                done[run] = read_run(table, run, Path(directory))
+        except CorruptionError:
+            damaged.add(run.path)
+        else:
+            sound.append(run)
+    return sound
+
+
 def _together(
     chain: list[RunName],
+    notes_alone: list[RunName],
     done: dict[RunName, tuple[pa.Table, RunNotes]],
     addresses: AddressRange,
     damaged: Iterable[str],
 ) -> ShardHeadsRead:
     missing = uncovered(chain, addresses.start, addresses.end)
     damaged_paths = tuple(sorted(damaged))
-    if not chain:
+    if not chain and not notes_alone:
         return ShardHeadsRead(no_heads(has_keys=False), None, missing, damaged_paths)
-    notes = joined_notes([done[run][1] for run in chain])
+    notes = joined_notes([done[run][1] for run in [*chain, *notes_alone]])
     empty = no_heads(has_keys=notes.settings.has_keys)
     heads = merged_heads([empty, *(done[run][0] for run in chain)])
     return ShardHeadsRead(heads, notes, missing, damaged_paths)

@@ -13,11 +13,11 @@ import pyarrow as pa
 from storage_core.errors import CorruptionError, ShardlogError, UnsupportedFormatError
 from storage_core.format.part_entry import ShardParts
 from storage_core.format.shard_state import AddressRange
-from storage_core.lake.heads.run_heads import CollectedHeads, heads_above
+from storage_core.lake.heads.run_heads import CollectedHeads, heads_above, no_heads
 from storage_core.lake.heads.run_merging import next_merge
-from storage_core.lake.heads.run_names import RunName, chain_of, uncovered
+from storage_core.lake.heads.run_names import RunName, chain_of, notes_among, runs_among, uncovered
 from storage_core.lake.heads.run_notes import RunNotes, RunSettings
-from storage_core.lake.heads.runs import listed_runs, read_run, write_run
+from storage_core.lake.heads.runs import listed_runs, read_run, stored_runs, write_run
 from storage_core.lake.table import LakeTable
 from storage_core.parts.snapshot import Part, listed_parts
 from storage_core.reader import StreamReader
@@ -49,6 +49,9 @@ class HeadsRuns:
         self._settings = RunSettings.of(self._files.meta)
         # What was uploaded before another's commit came between.
         self._uploaded: set[tuple[int, AddressRange]] = set()
+        # Of each shard the floor and the cut that were noted, and the notes of before.
+        self._noted: dict[int, tuple[int, int]] = {}
+        self._older_notes: dict[int, list[RunName]] = {}
 
     def upload(
         self, table: LakeTable, shard: int, parts: ShardParts, addresses: AddressRange
@@ -74,6 +77,32 @@ class HeadsRuns:
             return
         self._write(table, shard, parts, addresses)
         self._uploaded.add((shard, addresses))
+
+    def upload_notes(self, table: LakeTable, shard: int, parts: ShardParts, end: int) -> None:
+        """Upload what a step says of a shard from which it takes expired rows, and adds none.
+
+        IMPORTANT: before the commit, or who begins from the table would take the rest of their
+        parts for live.
+
+        Args:
+            table: The table.
+            shard: The shard.
+            parts: Its part list.
+            end: The published address.
+
+        Raises:
+            UnavailableError: The store refuses.
+        """
+        noted = (parts.floor, parts.cut)
+        if self._files.meta.origin is None or self._noted.get(shard) == noted:
+            return
+        before = notes_among(stored_runs(table, shard))
+        heads = no_heads(has_keys=self._settings.has_keys)
+        notes = self._notes(shard, parts, AddressRange(end, end))
+        run = write_run(table, shard, end, end, heads, notes, self._scratch)
+        self._noted[shard] = noted
+        older = self._older_notes.setdefault(shard, [])
+        older += [other for other in before if other.path != run.path]
 
     def drop_beyond(self, table: LakeTable, shard: int, published: int) -> None:
         """Delete runs of commits that failed, before the first commit of another log.
@@ -118,7 +147,8 @@ class HeadsRuns:
             return
         with suppress(ShardlogError):
             published = table.published(shard) or born
-            runs = listed_runs(table, shard)  # 1
+            files = stored_runs(table, shard)  # 1
+            runs = runs_among(files)
             if reads_all:
                 runs = [run for run in runs if not self._deleted_damaged(table, run, born)]
             for missing in uncovered(runs, born, published):
@@ -129,6 +159,11 @@ class HeadsRuns:
             for run in own:
                 if merged is not None and merged.covers(run):
                     table.delete(run.path)  # 3
+            older = self._older_notes.pop(shard, [])
+            # What they say the run says too that was written since.
+            older += [run for run in notes_among(files) if run.end < published]
+            for path in {run.path for run in older}:
+                table.delete(path)
 
     def _deleted_damaged(self, table: LakeTable, run: RunName, born: int) -> bool:
         """Delete a run that is damaged and can be written again; tell whether it was."""

@@ -22,6 +22,7 @@ from storage_core.errors import (
     ShardlogError,
     UnavailableError,
 )
+from storage_core.format.keys import INT64_MIN
 from storage_core.format.part_entry import PartEntry, ShardParts
 from storage_core.format.shard_state import AddressRange
 from storage_core.lake.absent.lake_parts import LakeParts, lake_cache
@@ -236,6 +237,9 @@ class Publication:
         if self._loaded.owner(shard) != self._log(shard).number:
             self._heads.drop_beyond(self._loaded, shard, begin)
         self._heads.upload(self._loaded, shard, parts, AddressRange(begin, step.end))
+        has_expired = parts.floor > INT64_MIN or parts.cut > self._reader.born(shard)
+        if step.removes and begin == step.end and has_expired:
+            self._heads.upload_notes(self._loaded, shard, parts, begin)
         return files
 
     def change(self, shard: int, files: Sequence[TableFile], step: MirrorStep) -> ShardChange:
