@@ -19,6 +19,7 @@ from storage_core.lake.heads.run_names import (
     run_path,
     runs_among,
     runs_directory,
+    runs_of_owner,
     uncovered,
 )
 from storage_core.lake.heads.run_notes import RunNotes, joined_notes
@@ -51,6 +52,7 @@ def write_run(  # noqa: PLR0913 - what a run is
     shard: int,
     begin: int,
     end: int,
+    log: int,
     heads: pa.Table,
     notes: RunNotes,
     scratch: Path,
@@ -62,6 +64,7 @@ def write_run(  # noqa: PLR0913 - what a run is
         shard: The shard.
         begin: The first address.
         end: Their exclusive end.
+        log: The number of the log that has them.
         heads: The heads, as `heads_of_rows` returns them.
         notes: What to say of the shard.
         scratch: An empty directory, in which a file is for a while.
@@ -72,11 +75,11 @@ def write_run(  # noqa: PLR0913 - what a run is
     file = scratch / f"heads-{shard}-{begin}-{end}"
     try:
         digest = write_run_file(file, heads, notes)
-        path = run_path(shard, begin, end, digest)
+        path = run_path(shard, begin, end, log, digest)
         table.put(path, file)
         with file_errors(file, "reading what is uploaded"):
             size = file.stat().st_size
-        return RunName(begin, end, digest.hex(), path, size)
+        return RunName(begin, end, log, digest.hex(), path, size)
     finally:
         file.unlink(missing_ok=True)
 
@@ -112,7 +115,8 @@ def read_runs(table: LakeTable, shard: int, begin: int, end: int) -> ShardHeadsR
     """Return what the runs of a shard say of the rows of some addresses.
 
     Runs that follow each other are taken, or what covers as much as there is. Those beyond `end`
-    are of commits that failed. A damaged one counts as missing.
+    are of commits that failed, and those of other logs than the table's owner may be of other rows.
+    A damaged one counts as missing.
 
     Args:
         table: The table.
@@ -132,7 +136,8 @@ def read_runs(table: LakeTable, shard: int, begin: int, end: int) -> ShardHeadsR
         while True:
             files = stored_runs(table, shard)
             try:
-                chain = _read_chain(table, runs_among(files), addresses, done, damaged, directory)
+                runs = runs_of_owner(runs_among(files), table.owner(shard))
+                chain = _read_chain(table, runs, addresses, done, damaged, directory)
                 # Those of before are in each run that was written since.
                 notes = [run for run in notes_among(files) if run.end == end]
                 notes = _read_sound(table, notes, done, damaged, directory)

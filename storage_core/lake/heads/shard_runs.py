@@ -13,9 +13,17 @@ import pyarrow as pa
 from storage_core.errors import CorruptionError, ShardlogError, UnsupportedFormatError
 from storage_core.format.part_entry import ShardParts
 from storage_core.format.shard_state import AddressRange
+from storage_core.lake.app_id import owner_number
 from storage_core.lake.heads.run_heads import CollectedHeads, heads_above, no_heads
 from storage_core.lake.heads.run_merging import next_merge
-from storage_core.lake.heads.run_names import RunName, chain_of, notes_among, runs_among, uncovered
+from storage_core.lake.heads.run_names import (
+    RunName,
+    chain_of,
+    notes_among,
+    runs_among,
+    runs_of_owner,
+    uncovered,
+)
 from storage_core.lake.heads.run_notes import RunNotes, RunSettings
 from storage_core.lake.heads.runs import listed_runs, read_run, stored_runs, write_run
 from storage_core.lake.table import LakeTable
@@ -99,7 +107,7 @@ class HeadsRuns:
         before = notes_among(stored_runs(table, shard))
         heads = no_heads(has_keys=self._settings.has_keys)
         notes = self._notes(shard, parts, AddressRange(end, end))
-        run = write_run(table, shard, end, end, heads, notes, self._scratch)
+        run = write_run(table, shard, end, end, self._log(shard), heads, notes, self._scratch)
         self._noted[shard] = noted
         older = self._older_notes.setdefault(shard, [])
         older += [other for other in before if other.path != run.path]
@@ -146,14 +154,19 @@ class HeadsRuns:
         if self._files.meta.origin is None:
             return
         with suppress(ShardlogError):
-            published = table.published(shard) or born
+            published, log = table.published(shard) or born, self._log(shard)
+            if table.owner(shard) != log:
+                return
             files = stored_runs(table, shard)  # 1
-            runs = runs_among(files)
+            runs = runs_of_owner(runs_among(files), log)
+            others = [run for run in runs_among(files) if run not in runs and run.begin >= born]
             if reads_all:
                 runs = [run for run in runs if not self._deleted_damaged(table, run, born)]
-            for missing in uncovered(runs, born, published):
-                pieces = pieces_of(parts, missing)
+            # A run of this log lets those that others wrote of rows behind it count no more.
+            while missing := uncovered(runs_of_owner(runs, log), born, published):
+                pieces = pieces_of(parts, missing[0])
                 runs += [self._write(table, shard, parts, piece) for piece in pieces]  # 2
+            runs = runs_of_owner(runs, log)
             own = [run for run in runs if run.begin >= born and run.end <= published]
             merged = self._merged(table, shard, parts, next_merge(chain_of(own, born, published)))
             for run in own:
@@ -162,8 +175,12 @@ class HeadsRuns:
             older = self._older_notes.pop(shard, [])
             # What they say the run says too that was written since.
             older += [run for run in notes_among(files) if run.end < published]
+            older += [run for run in others if run.end <= published]
             for path in {run.path for run in older}:
                 table.delete(path)
+
+    def _log(self, shard: int) -> int:
+        return owner_number(self._reader.lineage(shard))
 
     def _deleted_damaged(self, table: LakeTable, run: RunName, born: int) -> bool:
         """Delete a run that is damaged and can be written again; tell whether it was."""
@@ -197,7 +214,7 @@ class HeadsRuns:
         begin, end = runs[0].begin, runs[-1].end
         # Dead letters that were cleared since are gone.
         notes = self._notes(shard, parts, AddressRange(begin, end))
-        return write_run(table, shard, begin, end, heads, notes, self._scratch)
+        return write_run(table, shard, begin, end, self._log(shard), heads, notes, self._scratch)
 
     def _write(
         self, table: LakeTable, shard: int, parts: ShardParts, addresses: AddressRange
@@ -206,7 +223,7 @@ class HeadsRuns:
         heads = self._collected(shard, parts, addresses)
         notes = self._notes(shard, parts, addresses)
         start, end = addresses.start, addresses.end
-        return write_run(table, shard, start, end, heads, notes, self._scratch)
+        return write_run(table, shard, start, end, self._log(shard), heads, notes, self._scratch)
 
     def _collected(self, shard: int, parts: ShardParts, addresses: AddressRange) -> pa.Table:
         collected = CollectedHeads(has_keys=self._settings.has_keys)
