@@ -8,7 +8,7 @@ from tests.lake.takeover.takeover_lab import SHARD, TakeoverLab
 
 
 @pytest.fixture(params=["none", "dictionary"])
-def any_lab(request, make_lab) -> TakeoverLab:
+def any_lab(request, make_lab):
     return make_lab(key_mode=request.param)
 
 
