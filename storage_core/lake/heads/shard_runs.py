@@ -244,6 +244,8 @@ class HeadsRuns:
             parts.floor,
             parts.cut,
             tuple(followed.dead_letters(addresses.start, addresses.end)),
+            parts.gaps,
+            tuple(AddressRange(*skipped) for skipped in self._reader.gaps()[shard]),
         )
 
 

@@ -32,7 +32,7 @@ from storage_core.lake.takeover.joined_zones import OutOfOrderRows, with_expired
 from storage_core.lake.takeover.late_copies import copies_of, out_of_order_rows, places_of
 from storage_core.lake.takeover.positions import origin_stream, own_target, table_stream
 from storage_core.lake.takeover.rewritten_parts import bring_file, part_again
-from storage_core.lake.takeover.shard_facts import heads_with_files, log_heads
+from storage_core.lake.takeover.shard_facts import heads_with_files, log_heads, ranges_within
 from storage_core.lake.takeover.table_parts import (
     TableFooter,
     TablePart,
@@ -255,6 +255,8 @@ class _Course:
             floor=floor,
             cut=0 if notes is None else notes.cut,
             owner=self._table.owner(self._shard),
+            gaps=() if notes is None else ranges_within(notes.gaps, start, end),
+            skipped=() if notes is None else ranges_within(notes.skipped, start, end),
         )
 
     def _write(
