@@ -45,9 +45,7 @@ class LogHeads:
         return int(self.values[:, 0].max()) if len(self.values) else INT64_MIN
 
 
-def ranges_within(
-    ranges: Sequence[AddressRange], start: int, end: int
-) -> tuple[AddressRange, ...]:
+def ranges_within(ranges: Sequence[AddressRange], start: int, end: int) -> tuple[AddressRange, ...]:
     """Return what ranges have of some addresses."""
     return tuple(
         AddressRange(max(some.start, start), min(some.end, end))
