@@ -8,7 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from storage_core.errors import CorruptionError, UnsupportedFormatError
+from storage_core.errors import CorruptionError, ForeignDataError, UnsupportedFormatError
 from storage_core.format.shard_state import AddressRange
 from storage_core.lake.heads.run_file import read_run_file, write_run_file
 from storage_core.lake.heads.run_heads import merged_heads, no_heads
@@ -126,6 +126,7 @@ def read_runs(table: LakeTable, shard: int, begin: int, end: int) -> ShardHeadsR
 
     Raises:
         UnsupportedFormatError: A later shardlog wrote one.
+        ForeignDataError: Some are of rows that belong to keys, and others not.
         UnavailableError: The store cannot be read now, or all is merged anew all the time.
     """
     damaged: set[str] = set()
@@ -207,6 +208,10 @@ def _together(
     if not chain and not notes_alone:
         return ShardHeadsRead(no_heads(has_keys=False), None, missing, damaged_paths)
     notes = joined_notes([done[run][1] for run in [*chain, *notes_alone]])
+    key_modes = {done[run][1].settings.key_mode for run in chain}
+    if len(key_modes) > 1:
+        message = "the table has rows of streams of several key_modes, and no log begins from it"
+        raise ForeignDataError(message)
     empty = no_heads(has_keys=notes.settings.has_keys)
     heads = merged_heads([empty, *(done[run][0] for run in chain)])
     return ShardHeadsRead(heads, notes, missing, damaged_paths)
