@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lake.takeover.takeover_lab import SHARD, TakeoverLab
+from tests.lake.takeover.takeover_lab import BORN, SHARD, TakeoverLab
 
 
 @pytest.fixture(params=["none", "dictionary"])
@@ -60,3 +60,11 @@ def test_notes_of_what_expired_do_not_gather(lab):
     lab.lose_owner()
     lab.take_over()
     lab.check()
+
+
+def test_rows_ahead_of_the_clock_stay_in_their_part(lab):
+    lab.published(150, 150, 150)
+    expire(lab, 100)
+    # What came beside them in a part goes with them.
+    assert set(lab.witness_addresses()) <= set(lab.addresses())
+    assert BORN < min(lab.witness_addresses()) < lab.start()
