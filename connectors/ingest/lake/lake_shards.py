@@ -269,3 +269,10 @@ class LakeShards:
             archived=begun.archived,
             took_s=round(took_s, 3),
         )
+        if begun.damaged_runs:
+            self._log.warning(
+                "heads runs of the lake are damaged; dead letters may be missing",
+                topic=topic,
+                shard=begun.shard,
+                runs=list(begun.damaged_runs),
+            )

@@ -4,6 +4,7 @@ It has the columns of `run_heads.py`; if there are dead letters `dead_letter` to
 heads, and of dead letters what they were: these have no id, and their address.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -90,7 +91,7 @@ def read_run_file(path: Path, digest: str) -> tuple[pa.Table, RunNotes]:
     raws: list[bytes] = dead.column(_DEAD_LETTER).to_pylist()
     dead_letters = tuple(zip(dead.column("address").to_pylist(), raws, strict=True))
     heads = table.drop_columns([_DEAD_LETTER]).filter(_compute.invert(is_dead))
-    return heads, RunNotes(notes.settings, notes.schemas, notes.floor, notes.cut, dead_letters)
+    return heads, replace(notes, dead_letters=dead_letters)
 
 
 def _with_dead_letters(heads: pa.Table, dead_letters: tuple[tuple[int, bytes], ...]) -> pa.Table:

@@ -1,8 +1,10 @@
 """The names of heads runs: files beside a Delta table, in a directory that Delta passes over.
 
-    _shardlog/shard=3/heads-<begin>-<end>-<digest of the file>.parquet
+    _shardlog/shard=3/heads-<begin>-<end>-<log>-<digest of the file>.parquet
 
-`begin` and `end` are addresses of 20 digits, the range half-open; the digest has 32.
+`begin` and `end` are addresses of 20 digits, the range half-open. Where both are one, at the
+published address, the run has notes alone: rows expired there, and none came. `log` is the number
+of the log that wrote it, of 16 hexadecimal digits (app_id.py); the digest has 32.
 """
 
 import re
@@ -14,7 +16,7 @@ from storage_core.format.shard_state import AddressRange
 from storage_core.lake.image_names import shard_directory
 
 _DIRECTORY: Final = "_shardlog/"
-_NAME: Final = re.compile(r"heads-(\d{20})-(\d{20})-([0-9a-f]{32})\.parquet")
+_NAME: Final = re.compile(r"heads-(\d{20})-(\d{20})-([0-9a-f]{16})-([0-9a-f]{32})\.parquet")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -24,6 +26,7 @@ class RunName:
     Attributes:
         begin: The first address whose row it may have the head of.
         end: Their exclusive end.
+        log: The number of the log that wrote it.
         digest: The digest of the file, in hex.
         path: Its place below the table.
         size: Its bytes, as the store lists them.
@@ -31,6 +34,7 @@ class RunName:
 
     begin: int
     end: int
+    log: int
     digest: str
     path: str
     size: int
@@ -50,20 +54,48 @@ def runs_directory(shard: int) -> str:
     return f"{_DIRECTORY}{shard_directory(shard)}"
 
 
-def run_path(shard: int, begin: int, end: int, digest: bytes) -> str:
+def run_path(shard: int, begin: int, end: int, log: int, digest: bytes) -> str:
     """Return the place of a run below its table."""
-    return f"{runs_directory(shard)}heads-{begin:020}-{end:020}-{digest.hex()}.parquet"
+    name = f"heads-{begin:020}-{end:020}-{log:016x}-{digest.hex()}.parquet"
+    return f"{runs_directory(shard)}{name}"
 
 
 def runs_among(files: dict[str, int]) -> list[RunName]:
     """Return the runs among files, in order; others are passed over."""
+    return [run for run in _named_in(files) if run.begin < run.end]
+
+
+def notes_among(files: dict[str, int]) -> list[RunName]:
+    """Return the runs among files that have notes alone: no address is theirs."""
+    return [run for run in _named_in(files) if run.begin == run.end]
+
+
+def _named_in(files: dict[str, int]) -> list[RunName]:
     matches = ((_NAME.fullmatch(path.rpartition("/")[2]), path) for path in files)
     runs = (
-        RunName(int(match[1]), int(match[2]), match[3], path, files[path])
+        RunName(int(match[1]), int(match[2]), int(match[3], 16), match[4], path, files[path])
         for match, path in matches
         if match is not None
     )
-    return sorted(run for run in runs if run.begin < run.end)
+    return sorted(runs)
+
+
+def runs_of_owner(runs: Iterable[RunName], owner: int | None) -> list[RunName]:
+    """Return the runs that tell of a table's rows, in order.
+
+    From the first run of the table's owner on, those of other logs are of other rows: of a commit
+    that failed, as one of an owner of before that was away for a while, or of rows in whose place
+    the owner put its own.
+
+    Args:
+        runs: Runs.
+        owner: The owner's number; None if the table names none.
+    """
+    some = sorted(runs)
+    behind = min((run.begin for run in some if run.log == owner), default=None)
+    if behind is None:
+        return some
+    return [run for run in some if run.log == owner or run.end <= behind]
 
 
 def chain_of(runs: Iterable[RunName], begin: int, end: int) -> list[RunName]:

@@ -13,6 +13,7 @@ from storage_core.catalog.options import KeyMode
 from storage_core.catalog.stream_meta import StreamMeta
 from storage_core.errors import CorruptionError, UnsupportedFormatError
 from storage_core.format.schema_entry import SchemaEntry
+from storage_core.format.shard_state import AddressRange
 from storage_core.format.window import Unit, WindowWidth
 
 FORMAT: Final = 1
@@ -55,6 +56,8 @@ class RunNotes:
         floor: The least live primary.
         cut: The first live address.
         dead_letters: Those of the run's addresses that had not been cleared, by address.
+        gaps: Addresses whose rows were given up.
+        skipped: Addresses that the log passed over, since its source no longer had them.
     """
 
     settings: RunSettings
@@ -62,6 +65,8 @@ class RunNotes:
     floor: int
     cut: int
     dead_letters: tuple[tuple[int, bytes], ...] = ()
+    gaps: tuple[AddressRange, ...] = ()
+    skipped: tuple[AddressRange, ...] = ()
 
 
 def encode_notes(notes: RunNotes) -> bytes:
@@ -75,6 +80,8 @@ def encode_notes(notes: RunNotes) -> bytes:
         "key_mode": settings.key_mode,
         "floor": notes.floor,
         "cut": notes.cut,
+        "gaps": [[gap.start, gap.end] for gap in notes.gaps],
+        "skipped": [[gap.start, gap.end] for gap in notes.skipped],
         "schemas": [
             [entry.registry_id, b64encode(entry.fingerprint).decode(), entry.text]
             for entry in notes.schemas
@@ -103,13 +110,26 @@ def decode_notes(data: bytes | None) -> RunNotes:
             SchemaEntry(registry_id, b64decode(fingerprint), text)
             for registry_id, fingerprint, text in document["schemas"]
         )
-        return RunNotes(settings, schemas, int(document["floor"]), int(document["cut"]))
+        gaps, skipped = (
+            tuple(AddressRange(int(start), int(end)) for start, end in document[name])
+            for name in ("gaps", "skipped")
+        )
+        floor, cut = int(document["floor"]), int(document["cut"])
+        return RunNotes(settings, schemas, floor, cut, gaps=gaps, skipped=skipped)
     except (ValueError, KeyError, TypeError) as error:
         message = "what a heads run says of its shard cannot be read"
         raise CorruptionError(message) from error
 
 
 def joined_notes(notes: list[RunNotes]) -> RunNotes:
-    """Return what the newest of some runs says, with the dead letters of all; oldest run first."""
+    """Return what the newest of some runs says, with the dead letters of all; oldest run first.
+
+    What has expired once stays so, whichever of them says it.
+    """
     dead_letters = {address: raw for each in notes for address, raw in each.dead_letters}
-    return replace(notes[-1], dead_letters=tuple(sorted(dead_letters.items())))
+    return replace(
+        notes[-1],
+        floor=max(each.floor for each in notes),
+        cut=max(each.cut for each in notes),
+        dead_letters=tuple(sorted(dead_letters.items())),
+    )

@@ -8,16 +8,18 @@ from typing import Final
 
 import pyarrow as pa
 
-from storage_core.errors import CorruptionError, UnsupportedFormatError
+from storage_core.errors import CorruptionError, ForeignDataError, UnsupportedFormatError
 from storage_core.format.shard_state import AddressRange
 from storage_core.lake.heads.run_file import read_run_file, write_run_file
 from storage_core.lake.heads.run_heads import merged_heads, no_heads
 from storage_core.lake.heads.run_names import (
     RunName,
     chain_of,
+    notes_among,
     run_path,
     runs_among,
     runs_directory,
+    runs_of_owner,
     uncovered,
 )
 from storage_core.lake.heads.run_notes import RunNotes, joined_notes
@@ -50,6 +52,7 @@ def write_run(  # noqa: PLR0913 - what a run is
     shard: int,
     begin: int,
     end: int,
+    log: int,
     heads: pa.Table,
     notes: RunNotes,
     scratch: Path,
@@ -61,6 +64,7 @@ def write_run(  # noqa: PLR0913 - what a run is
         shard: The shard.
         begin: The first address.
         end: Their exclusive end.
+        log: The number of the log that has them.
         heads: The heads, as `heads_of_rows` returns them.
         notes: What to say of the shard.
         scratch: An empty directory, in which a file is for a while.
@@ -71,18 +75,23 @@ def write_run(  # noqa: PLR0913 - what a run is
     file = scratch / f"heads-{shard}-{begin}-{end}"
     try:
         digest = write_run_file(file, heads, notes)
-        path = run_path(shard, begin, end, digest)
+        path = run_path(shard, begin, end, log, digest)
         table.put(path, file)
         with file_errors(file, "reading what is uploaded"):
             size = file.stat().st_size
-        return RunName(begin, end, digest.hex(), path, size)
+        return RunName(begin, end, log, digest.hex(), path, size)
     finally:
         file.unlink(missing_ok=True)
 
 
 def listed_runs(table: LakeTable, shard: int) -> list[RunName]:
     """Return the runs of a shard that the store has, in order."""
-    return runs_among(table.listed(runs_directory(shard).removesuffix("/")))
+    return runs_among(stored_runs(table, shard))
+
+
+def stored_runs(table: LakeTable, shard: int) -> dict[str, int]:
+    """Return the paths and sizes of the files that lie where the runs of a shard do."""
+    return table.listed(runs_directory(shard).removesuffix("/"))
 
 
 def read_run(table: LakeTable, run: RunName, scratch: Path) -> tuple[pa.Table, RunNotes]:
@@ -106,7 +115,8 @@ def read_runs(table: LakeTable, shard: int, begin: int, end: int) -> ShardHeadsR
     """Return what the runs of a shard say of the rows of some addresses.
 
     Runs that follow each other are taken, or what covers as much as there is. Those beyond `end`
-    are of commits that failed. A damaged one counts as missing.
+    are of commits that failed, and those of other logs than the table's owner may be of other rows.
+    A damaged one counts as missing.
 
     Args:
         table: The table.
@@ -116,6 +126,7 @@ def read_runs(table: LakeTable, shard: int, begin: int, end: int) -> ShardHeadsR
 
     Raises:
         UnsupportedFormatError: A later shardlog wrote one.
+        ForeignDataError: Some are of rows that belong to keys, and others not.
         UnavailableError: The store cannot be read now, or all is merged anew all the time.
     """
     damaged: set[str] = set()
@@ -124,15 +135,19 @@ def read_runs(table: LakeTable, shard: int, begin: int, end: int) -> ShardHeadsR
     tries = 0
     with TemporaryDirectory(prefix="shardlog-heads-") as directory:
         while True:
-            runs = listed_runs(table, shard)
+            files = stored_runs(table, shard)
             try:
+                runs = runs_of_owner(runs_among(files), table.owner(shard))
                 chain = _read_chain(table, runs, addresses, done, damaged, directory)
+                # Those of before are in each run that was written since.
+                notes = [run for run in notes_among(files) if run.end == end]
+                notes = _read_sound(table, notes, done, damaged, directory)
             except LakeFileGoneError:
                 tries += 1
                 if tries == _TRIES_MAX:
                     raise
             else:
-                return _together(chain, done, addresses, damaged)
+                return _together(chain, notes, done, addresses, damaged)
 
 
 def _read_chain(  # noqa: PLR0913 - what was read before is not read again
@@ -161,17 +176,42 @@ def _read_chain(  # noqa: PLR0913 - what was read before is not read again
             return chain
 
 
+def _read_sound(
+    table: LakeTable,
+    runs: list[RunName],
+    done: dict[RunName, tuple[pa.Table, RunNotes]],
+    damaged: set[str],
+    directory: str,
+) -> list[RunName]:
+    """Read runs; return those that are not damaged."""
+    sound = []
+    for run in runs:
+        try:
+            if run not in done:
+                done[run] = read_run(table, run, Path(directory))
+        except CorruptionError:
+            damaged.add(run.path)
+        else:
+            sound.append(run)
+    return sound
+
+
 def _together(
     chain: list[RunName],
+    notes_alone: list[RunName],
     done: dict[RunName, tuple[pa.Table, RunNotes]],
     addresses: AddressRange,
     damaged: Iterable[str],
 ) -> ShardHeadsRead:
     missing = uncovered(chain, addresses.start, addresses.end)
     damaged_paths = tuple(sorted(damaged))
-    if not chain:
+    if not chain and not notes_alone:
         return ShardHeadsRead(no_heads(has_keys=False), None, missing, damaged_paths)
-    notes = joined_notes([done[run][1] for run in chain])
+    notes = joined_notes([done[run][1] for run in [*chain, *notes_alone]])
+    key_modes = {done[run][1].settings.key_mode for run in chain}
+    if len(key_modes) > 1:
+        message = "the table has rows of streams of several key_modes, and no log begins from it"
+        raise ForeignDataError(message)
     empty = no_heads(has_keys=notes.settings.has_keys)
     heads = merged_heads([empty, *(done[run][0] for run in chain)])
     return ShardHeadsRead(heads, notes, missing, damaged_paths)

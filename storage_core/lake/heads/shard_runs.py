@@ -13,11 +13,19 @@ import pyarrow as pa
 from storage_core.errors import CorruptionError, ShardlogError, UnsupportedFormatError
 from storage_core.format.part_entry import ShardParts
 from storage_core.format.shard_state import AddressRange
-from storage_core.lake.heads.run_heads import CollectedHeads, heads_above
+from storage_core.lake.app_id import owner_number
+from storage_core.lake.heads.run_heads import CollectedHeads, heads_above, no_heads
 from storage_core.lake.heads.run_merging import next_merge
-from storage_core.lake.heads.run_names import RunName, chain_of, uncovered
+from storage_core.lake.heads.run_names import (
+    RunName,
+    chain_of,
+    notes_among,
+    runs_among,
+    runs_of_owner,
+    uncovered,
+)
 from storage_core.lake.heads.run_notes import RunNotes, RunSettings
-from storage_core.lake.heads.runs import listed_runs, read_run, write_run
+from storage_core.lake.heads.runs import listed_runs, read_run, stored_runs, write_run
 from storage_core.lake.table import LakeTable
 from storage_core.parts.snapshot import Part, listed_parts
 from storage_core.reader import StreamReader
@@ -49,6 +57,9 @@ class HeadsRuns:
         self._settings = RunSettings.of(self._files.meta)
         # What was uploaded before another's commit came between.
         self._uploaded: set[tuple[int, AddressRange]] = set()
+        # Of each shard the floor and the cut that were noted, and the notes of before.
+        self._noted: dict[int, tuple[int, int]] = {}
+        self._older_notes: dict[int, list[RunName]] = {}
 
     def upload(
         self, table: LakeTable, shard: int, parts: ShardParts, addresses: AddressRange
@@ -74,6 +85,32 @@ class HeadsRuns:
             return
         self._write(table, shard, parts, addresses)
         self._uploaded.add((shard, addresses))
+
+    def upload_notes(self, table: LakeTable, shard: int, parts: ShardParts, end: int) -> None:
+        """Upload what a step says of a shard from which it takes expired rows, and adds none.
+
+        IMPORTANT: before the commit, or who begins from the table would take the rest of their
+        parts for live.
+
+        Args:
+            table: The table.
+            shard: The shard.
+            parts: Its part list.
+            end: The published address.
+
+        Raises:
+            UnavailableError: The store refuses.
+        """
+        noted = (parts.floor, parts.cut)
+        if self._files.meta.origin is None or self._noted.get(shard) == noted:
+            return
+        before = notes_among(stored_runs(table, shard))
+        heads = no_heads(has_keys=self._settings.has_keys)
+        notes = self._notes(shard, parts, AddressRange(end, end))
+        run = write_run(table, shard, end, end, self._log(shard), heads, notes, self._scratch)
+        self._noted[shard] = noted
+        older = self._older_notes.setdefault(shard, [])
+        older += [other for other in before if other.path != run.path]
 
     def drop_beyond(self, table: LakeTable, shard: int, published: int) -> None:
         """Delete runs of commits that failed, before the first commit of another log.
@@ -122,22 +159,33 @@ class HeadsRuns:
         """
         if self._files.meta.origin is None:
             return 0
-        published = table.published(shard) or born
+        published, log = table.published(shard) or born, self._log(shard)
         again: list[RunName] = []
         try:
-            runs = listed_runs(table, shard)  # 1
+            if table.owner(shard) != log:
+                return 0
+            files = stored_runs(table, shard)  # 1
+            runs = runs_of_owner(runs_among(files), log)
+            others = [run for run in runs_among(files) if run not in runs and run.begin >= born]
             if reads_all:
                 runs = [run for run in runs if not self._deleted_damaged(table, run, born)]
-            for missing in uncovered(runs, born, published):
-                pieces = pieces_of(parts, missing)
+            # A run of this log lets those that others wrote of rows behind it count no more.
+            while missing := uncovered(runs_of_owner(runs + again, log), born, published):
+                pieces = pieces_of(parts, missing[0])
                 again += [self._write(table, shard, parts, piece) for piece in pieces]  # 2
-            own = [run for run in runs + again if run.begin >= born and run.end <= published]
         except ShardlogError:
             if reads_all:
                 raise
             return 0
+        runs = runs_of_owner(runs + again, log)
+        own = [run for run in runs if run.begin >= born and run.end <= published]
+        # What they say the run says too that was written since.
+        older = [run for run in notes_among(files) if run.end < published]
+        older += [run for run in others if run.end <= published]
         with suppress(ShardlogError):
             self._merge(table, shard, parts, own, AddressRange(born, published))  # 3
+            for path in {run.path for run in (*self._older_notes.pop(shard, []), *older)}:
+                table.delete(path)
         return len(again)
 
     def _merge(
@@ -154,6 +202,9 @@ class HeadsRuns:
         for run in runs:
             if merged is not None and merged.covers(run):
                 table.delete(run.path)
+
+    def _log(self, shard: int) -> int:
+        return owner_number(self._reader.lineage(shard))
 
     def _deleted_damaged(self, table: LakeTable, run: RunName, born: int) -> bool:
         """Delete a run that is damaged and can be written again; tell whether it was."""
@@ -187,7 +238,7 @@ class HeadsRuns:
         begin, end = runs[0].begin, runs[-1].end
         # Dead letters that were cleared since are gone.
         notes = self._notes(shard, parts, AddressRange(begin, end))
-        return write_run(table, shard, begin, end, heads, notes, self._scratch)
+        return write_run(table, shard, begin, end, self._log(shard), heads, notes, self._scratch)
 
     def _write(
         self, table: LakeTable, shard: int, parts: ShardParts, addresses: AddressRange
@@ -196,7 +247,7 @@ class HeadsRuns:
         heads = self._collected(shard, parts, addresses)
         notes = self._notes(shard, parts, addresses)
         start, end = addresses.start, addresses.end
-        return write_run(table, shard, start, end, heads, notes, self._scratch)
+        return write_run(table, shard, start, end, self._log(shard), heads, notes, self._scratch)
 
     def _collected(self, shard: int, parts: ShardParts, addresses: AddressRange) -> pa.Table:
         collected = CollectedHeads(has_keys=self._settings.has_keys)
@@ -217,6 +268,8 @@ class HeadsRuns:
             parts.floor,
             parts.cut,
             tuple(followed.dead_letters(addresses.start, addresses.end)),
+            parts.gaps,
+            tuple(AddressRange(*skipped) for skipped in self._reader.gaps()[shard]),
         )
 
 

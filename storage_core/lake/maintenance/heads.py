@@ -5,7 +5,7 @@ from pathlib import Path
 
 from storage_core.errors import CorruptionError
 from storage_core.format.shard_state import AddressRange
-from storage_core.lake.heads.run_names import chain_of, uncovered
+from storage_core.lake.heads.run_names import chain_of, runs_of_owner, uncovered
 from storage_core.lake.heads.runs import listed_runs, read_run
 from storage_core.lake.maintenance.report import LakeProblem
 from storage_core.lake.table import LakeFileGoneError, LakeTable
@@ -25,7 +25,8 @@ def heads_problems(
         scratch: An empty directory, if runs are to be read; None to go by their names.
     """
     # Somebody may have published more since the table was loaded, and merged runs of it.
-    runs = [run for run in listed_runs(table, shard) if run.begin < addresses.end]
+    runs = runs_of_owner(listed_runs(table, shard), table.owner(shard))
+    runs = [run for run in runs if run.begin < addresses.end]
     reach = max((run.end for run in runs), default=addresses.end)
     chain = chain_of(runs, addresses.start, reach)
     for missing in uncovered(chain, addresses.start, addresses.end):

@@ -22,6 +22,7 @@ from storage_core.errors import (
     ShardlogError,
     UnavailableError,
 )
+from storage_core.format.keys import INT64_MIN
 from storage_core.format.part_entry import PartEntry, ShardParts
 from storage_core.format.shard_state import AddressRange
 from storage_core.lake.absent.lake_parts import LakeParts, lake_cache
@@ -236,9 +237,14 @@ class Publication:
                 with _writing(self._scratch):
                     made = images(part, parts, columns, added.pieces, self._scratch)
                 files += [self._put(image, part, begin) for image in made]
+        since = begin
         if self._loaded.owner(shard) != self._log(shard).number:
             self._heads.drop_beyond(self._loaded, shard, begin)
-        self._heads.upload(self._loaded, shard, parts, AddressRange(begin, step.end))
+            since = self._own_since(shard, parts, begin)
+        self._heads.upload(self._loaded, shard, parts, AddressRange(since, step.end))
+        has_expired = parts.floor > INT64_MIN or parts.cut > self._reader.born(shard)
+        if step.removes and begin == step.end and has_expired:
+            self._heads.upload_notes(self._loaded, shard, parts, begin)
         return files
 
     def change(self, shard: int, files: Sequence[TableFile], step: MirrorStep) -> ShardChange:
@@ -270,6 +276,21 @@ class Publication:
         """Return the error of a shard that somebody else changes all the time."""
         message = f"somebody else has committed to the table at {self._target.uri}"
         return LakeConflictError(message, stream=self._files.meta.name, shard=shard)
+
+    def _own_since(self, shard: int, parts: ShardParts, begin: int) -> int:
+        """Return from where on rows below the published address are to be this log's own."""
+        names = [image_of_path(path) for path in self._loaded.files(shard)]
+        imaged = {name.entry_digest for name in names}
+        # Of a log that began from these files some are parts again.
+        begun = {(name.first, name.last) for name in names if name.rewritten_digest is not None}
+        if self._loaded.owner(shard) != self._log(shard).predecessor:
+            begun = set()
+        firsts = [
+            entry.first
+            for entry in parts.entries
+            if entry.digest.hex() not in imaged and (entry.first, entry.last) not in begun
+        ]
+        return max(self._reader.born(shard), min([begin, *firsts]))
 
     def _log(self, shard: int) -> PublishingLog:
         return log_of(self._reader, shard, follower_of(self._reader, shard))

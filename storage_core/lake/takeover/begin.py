@@ -32,7 +32,7 @@ from storage_core.lake.takeover.joined_zones import OutOfOrderRows, with_expired
 from storage_core.lake.takeover.late_copies import copies_of, out_of_order_rows, places_of
 from storage_core.lake.takeover.positions import origin_stream, own_target, table_stream
 from storage_core.lake.takeover.rewritten_parts import bring_file, part_again
-from storage_core.lake.takeover.shard_facts import heads_with_files, log_heads
+from storage_core.lake.takeover.shard_facts import heads_with_files, log_heads, ranges_within
 from storage_core.lake.takeover.table_parts import (
     TableFooter,
     TablePart,
@@ -68,6 +68,8 @@ class BegunShard:
         rows: How many rows the table has.
         files: How many files have them.
         archived: Whether the log took the place of another, which is archived.
+        damaged_runs: Paths of heads runs that are damaged: heads were made of the rows in their
+            place, but dead letters that only they told of are missing.
     """
 
     shard: int
@@ -76,6 +78,7 @@ class BegunShard:
     rows: int
     files: int
     archived: bool
+    damaged_runs: tuple[str, ...] = ()
 
 
 def begin_from_lake(  # noqa: PLR0913 - what a call is told
@@ -173,7 +176,13 @@ class _Course:
             files = put_begun_log(self._files, log, state.born, clock)  # 4
         rows = sum(part.entry.rows for part in parts)
         begun = BegunShard(
-            self._shard, state.start, end, rows, len(paths), log.replaced is not None
+            self._shard,
+            state.start,
+            end,
+            rows,
+            len(paths),
+            archived=log.replaced is not None,
+            damaged_runs=read.damaged,
         )
         return files, begun
 
@@ -255,6 +264,8 @@ class _Course:
             floor=floor,
             cut=0 if notes is None else notes.cut,
             owner=self._table.owner(self._shard),
+            gaps=() if notes is None else ranges_within(notes.gaps, start, end),
+            skipped=() if notes is None else ranges_within(notes.skipped, start, end),
         )
 
     def _write(

@@ -33,13 +33,17 @@ from storage_core.format.shard_state import (
     KEY_START,
     KEY_TRANSACTIONS,
     KEY_TRIMMED,
+    AddressRange,
     Ledger,
     ShardState,
     Tail,
     encode_int,
     encode_ledger,
+    encode_range_end,
     encode_source,
     encode_tail,
+    gap_key,
+    pass_key,
 )
 from storage_core.format.window import Window, encode_window
 from storage_core.format.zone import Zone, encode_zone
@@ -67,6 +71,8 @@ class BegunState:
         floor: The primary below which rows have expired.
         cut: The address below which they have.
         owner: The number of the log that published them; None if the table names none.
+        gaps: Addresses whose rows were given up.
+        skipped: Addresses that the log passed over, since its source no longer had them.
     """
 
     lineage: bytes
@@ -76,6 +82,8 @@ class BegunState:
     floor: int
     cut: int
     owner: int | None
+    gaps: Sequence[AddressRange] = ()
+    skipped: Sequence[AddressRange] = ()
 
 
 class BegunStore:
@@ -102,6 +110,10 @@ class BegunStore:
         batch.put(KEY_CUT, encode_int(max(state.cut, state.born)))
         if state.floor > INT64_MIN:
             batch.put(KEY_FLOOR, encode_int(state.floor))
+        for gap in state.gaps:
+            batch.put(gap_key(gap.start), encode_range_end(gap.end, "given up"))
+        for skipped in state.skipped:
+            batch.put(pass_key(skipped.start), encode_range_end(skipped.end))
         for key in (KEY_SEALED, KEY_TRIMMED, KEY_HEADS):
             batch.put(key, numbers["end"])
         batch.put(
@@ -162,7 +174,11 @@ class BegunStore:
             batch.put(dead_letter_key(address), raw)
         if expired:
             batch.put(KEY_EXPIRED, encode_int(expired))
-        counters = counters._replace(dead_letters=len(dead_letters), payload_bytes=payload_bytes)
+        counters = counters._replace(
+            dead_letters=len(dead_letters),
+            payload_bytes=payload_bytes,
+            skipped=sum(some.end - some.start for some in state.skipped),
+        )
         batch.put(KEY_NEXT, encode_tail(Tail(state.end, reached, counters)))
         self._store.write(batch)
         self._store.flush()

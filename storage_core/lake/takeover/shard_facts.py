@@ -45,6 +45,15 @@ class LogHeads:
         return int(self.values[:, 0].max()) if len(self.values) else INT64_MIN
 
 
+def ranges_within(ranges: Sequence[AddressRange], start: int, end: int) -> tuple[AddressRange, ...]:
+    """Return what ranges have of some addresses."""
+    return tuple(
+        AddressRange(max(some.start, start), min(some.end, end))
+        for some in ranges
+        if some.overlaps(start, end)
+    )
+
+
 def heads_with_files(read: ShardHeadsRead, parts: Sequence[Part], *, has_keys: bool) -> pa.Table:
     """Return the heads of runs, and where some are missing those of the rows of parts.
 

@@ -17,8 +17,8 @@ RANGES = st.tuples(ADDRESSES, ADDRESSES).filter(lambda pair: pair[0] < pair[1])
 
 
 def run(begin: int, end: int) -> RunName:
-    path = run_path(3, begin, end, bytes(16))
-    return RunName(begin, end, "0" * 32, path, 100)
+    path = run_path(3, begin, end, 7, bytes(16))
+    return RunName(begin, end, 7, "0" * 32, path, 100)
 
 
 def ranges(runs: list[RunName]) -> list[tuple[int, int]]:
@@ -30,16 +30,18 @@ def chosen(*pairs: tuple[int, int], begin: int = 0, end: int = 10) -> list[tuple
 
 
 def test_name_tells_what_it_was_made_of() -> None:
-    path = "_shardlog/shard=3/heads-00000000000000000005-00000000000000000009-" + "0f" * 16
-    assert run_path(3, 5, 9, b"\x0f" * 16) == f"{path}.parquet"
+    addresses = "00000000000000000005-00000000000000000009"
+    path = f"_shardlog/shard=3/heads-{addresses}-00000000000000ff-" + "0f" * 16
+    assert run_path(3, 5, 9, 255, b"\x0f" * 16) == f"{path}.parquet"
     (named,) = runs_among({f"{path}.parquet": 7})
-    assert (named.begin, named.end, named.digest, named.size) == (5, 9, "0f" * 16, 7)
+    assert (named.begin, named.end, named.log) == (5, 9, 255)
+    assert (named.digest, named.size) == ("0f" * 16, 7)
 
 
 def test_other_files_are_no_runs() -> None:
-    path = run_path(3, 5, 9, bytes(16))
+    path = run_path(3, 5, 9, 1, bytes(16))
     assert runs_among({f"{path}#1": 1, path.replace("heads", "tails"): 1, "heads.parquet": 1}) == []
-    assert runs_among({run_path(3, 9, 9, bytes(16)): 1}) == []
+    assert runs_among({run_path(3, 9, 9, 1, bytes(16)): 1}) == []
 
 
 def test_runs_that_follow_each_other_are_taken() -> None:

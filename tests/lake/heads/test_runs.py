@@ -1,10 +1,15 @@
 """Runs beside a table: what publishing writes so that a log can go on behind it."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
-from storage_core import SchemaEntry
+from storage_core import ForeignDataError, SchemaEntry
 from storage_core.format.shard_state import AddressRange
+from storage_core.lake.heads.run_heads import no_heads
 from storage_core.lake.heads.run_notes import RunSettings
+from storage_core.lake.heads.runs import write_run
 from tests.lake.heads.heads_lab import BORN, SHARD, HeadsLab
 from tests.lake.support.stores import Store
 from tests.log.workbench import batch_of
@@ -117,3 +122,16 @@ def test_table_without_runs_lacks_all(lab: HeadsLab) -> None:
     read = lab.read()
     assert (read.notes, read.heads.num_rows) == (None, 0)
     assert read.missing == (AddressRange(BORN, 200),)
+
+
+def test_runs_of_keys_and_of_ids_are_not_read_together(lab: HeadsLab, tmp_path: Path) -> None:
+    lab.seal(BORN, 200).publish()
+    notes = lab.read().notes
+    assert notes is not None
+    of_keys = replace(notes, settings=replace(notes.settings, key_mode="dictionary"))
+    log = lab.table().owner(SHARD)
+    assert log is not None
+    heads = no_heads(has_keys=True)
+    write_run(lab.table(), SHARD, 200, 300, log, heads, of_keys, tmp_path)
+    with pytest.raises(ForeignDataError, match="several key_modes"):
+        lab.read(end=300)

@@ -17,7 +17,7 @@ from tests.lake.support.stores import Store
 def chain(*sizes: int) -> list[RunName]:
     """Return runs of these sizes, each behind another."""
     return [
-        RunName(begin, begin + 1, "0" * 32, run_path(3, begin, begin + 1, bytes(16)), size)
+        RunName(begin, begin + 1, 7, "0" * 32, run_path(3, begin, begin + 1, 7, bytes(16)), size)
         for begin, size in enumerate(sizes)
     ]
 

@@ -181,6 +181,26 @@ class TakeoverLab:
             root.stream.append_batch(rows, shard=SHARD, addresses=addresses)
             root.stream.commit()
 
+    def append_columns(self, columns: dict[str, list[Any]]) -> None:
+        """Let the owner and the witness have rows of raw bytes of some keys or ids."""
+        count = max(len(column) for column in columns.values())
+        primaries = [FIRST_MS + (self._next + at) * 1000 for at in range(count)]
+        rows = batch_of(primaries, **columns)
+        if self._has_keys:
+            rows = rows.drop_columns(["secondary"])
+        addresses = list(range(self._next, self._next + count))
+        self._next += count
+        for root in (self.owner, self.witness):
+            root.stream.append_batch(rows, shard=SHARD, addresses=addresses)
+            root.stream.commit()
+
+    def skip(self, count: int) -> int:
+        """Let both pass over offsets that the source has no more; return where these end."""
+        self._next = self.owner.stream.committed()[SHARD] + count
+        for root in (self.owner, self.witness):
+            root.stream.skip(SHARD, self._next, source={"next": self._next})
+        return self._next
+
     def reopen(self) -> None:
         """Close the owner, and open it again."""
         self.owner.stream.close()

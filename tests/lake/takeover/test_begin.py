@@ -298,3 +298,39 @@ def test_one_file_may_reach_over_years(make_lab):
     lab.take_over()
     lab.check()
     assert lab.problems() == []
+
+
+def test_offsets_that_the_source_had_no_more_are_told_by_the_heir(lab):
+    lab.published(50)
+    lab.skip(500)
+    lab.published(50)
+    end = lab.skip(500)
+    lab.published(50)
+    lab.lose_owner()
+    lab.take_over()
+    lab.check()
+    assert [gap[1] for gap in lab.owner.stream.gaps()[SHARD]][-1] == end
+    assert lab.problems() == []
+    lab.append(50)
+    lab.check()
+
+
+@pytest.mark.parametrize(
+    ("key_mode", "columns"),
+    [
+        ("dictionary", {"key": [b"", None, b"k" * 65_535, b"\xff" * 65_535, b"a", b"a\x00", b""]}),
+        ("none", {"secondary": [-(2**31), 2**31 - 1, 0, -1, 1, 0, 2**31 - 1]}),
+    ],
+)
+def test_keys_and_ids_may_be_any(make_lab, key_mode, columns):
+    lab = make_lab(key_mode=key_mode, retention=None)
+    for _ in range(3):
+        lab.append_columns(columns)
+        lab.owner.stream.seal()
+        lab.publish()
+    lab.lose_owner()
+    lab.take_over()
+    lab.check()
+    lab.append_columns(columns)
+    lab.check()
+    assert lab.problems() == []

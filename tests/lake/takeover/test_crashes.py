@@ -9,9 +9,10 @@ from unittest.mock import patch
 
 import pytest
 
-from storage_core import StreamReader
+from storage_core import StreamReader, UnavailableError
 from storage_core.catalog import begun_shards
 from storage_core.lake import begin_from_lake
+from storage_core.lake.takeover import begin
 from storage_core.testing import FaultyDisk, SimulatedCrash
 from tests.lake.takeover.takeover_lab import NAME, SHARD, TakeoverLab
 
@@ -84,3 +85,21 @@ def test_store_that_is_not_whole_is_never_a_shard_s(make_lab):
     assert begun[SHARD].files > 0
     lab.take_over(heir)
     lab.check()
+
+
+def test_of_two_who_begin_a_shard_at_once_one_does(lab, monkeypatch):
+    lab.published(60)
+    heir = lab.new_root()
+    usual = begin.read_footers
+
+    def beaten(*arguments):
+        monkeypatch.setattr(begin, "read_footers", usual)
+        begin_from_lake(heir.root, NAME, [SHARD])
+        return usual(*arguments)
+
+    monkeypatch.setattr(begin, "read_footers", beaten)
+    with pytest.raises(UnavailableError, match="another process has put a log in the shard's"):
+        begin_from_lake(heir.root, NAME, [SHARD])
+    lab.check_rows(heir)
+    lab.take_over(heir)
+    assert lab.problems() == []

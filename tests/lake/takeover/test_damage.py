@@ -105,3 +105,16 @@ def test_no_byte_of_a_file_s_end_is_taken_for_another(lab):
         file.write_bytes(damaged)
         with pytest.raises(CorruptionError, match=file.name):
             read_footers(FileStore(lab.target), {path: len(written)})
+
+
+def test_damaged_run_is_told_and_heads_are_made_of_the_rows(lab):
+    lab.published(50, 50)
+    assert lab.target.directory is not None
+    run = min((lab.target.directory / "_shardlog" / f"shard={SHARD}").iterdir())
+    run.write_bytes(_flip(bytearray(run.read_bytes()), Random(3)))
+    heir = lab.new_root()
+    begun = lab.take_over(heir)
+    assert [Path(path).name for path in begun.damaged_runs] == [run.name]
+    lab.check_rows(heir)
+    lab.append(80)
+    lab.check_rows(heir)

@@ -1,0 +1,70 @@
+"""What expired in the table's owner stays so in the log that begins from the table."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.lake.takeover.takeover_lab import BORN, SHARD, TakeoverLab
+
+
+@pytest.fixture(params=["none", "dictionary"])
+def any_lab(request, make_lab):
+    return make_lab(key_mode=request.param)
+
+
+def expire(lab: TakeoverLab, rows: int) -> None:
+    """Let all but the last rows expire; no others come, and the table lacks their files then."""
+    lab.expire(rows)
+    lab.owner.stream.maintain()
+    assert lab.publish().files_removed > 0
+
+
+def notes_alone(lab: TakeoverLab) -> list[Path]:
+    """Return the heads runs that have no address."""
+    directory = lab.target.directory
+    assert directory is not None
+    runs = (directory / "_shardlog" / f"shard={SHARD}").iterdir()
+    return [run for run in runs if len(set(run.name.split("-")[1:3])) == 1]
+
+
+def test_rows_that_expired_behind_the_last_ones_stay_so(any_lab):
+    any_lab.published(150, 150, 150)
+    expire(any_lab, 100)
+    any_lab.lose_owner()
+    any_lab.take_over()
+    any_lab.check()
+    assert any_lab.problems() == []
+    any_lab.append(100)
+    any_lab.check()
+    assert any_lab.lake_problems() == []
+
+
+def test_all_rows_may_have_expired(any_lab):
+    any_lab.published(150, 150)
+    expire(any_lab, -100_000)
+    any_lab.lose_owner()
+    any_lab.take_over()
+    any_lab.check()
+    any_lab.append(100)
+    any_lab.check()
+    assert any_lab.problems() == []
+
+
+def test_notes_of_what_expired_do_not_gather(lab):
+    lab.published(150, 150, 150)
+    for rows in (300, 200, 100):
+        expire(lab, rows)
+        assert len(notes_alone(lab)) == 1
+    lab.published(50)
+    assert notes_alone(lab) == []
+    lab.lose_owner()
+    lab.take_over()
+    lab.check()
+
+
+def test_rows_ahead_of_the_clock_stay_in_their_part(lab):
+    lab.published(150, 150, 150)
+    expire(lab, 100)
+    # What came beside them in a part goes with them.
+    assert set(lab.witness_addresses()) <= set(lab.addresses())
+    assert BORN < min(lab.witness_addresses()) < lab.start()
