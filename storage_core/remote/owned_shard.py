@@ -13,7 +13,7 @@ from zlib import crc32
 import pyarrow as pa
 
 from storage_core.catalog.stream_meta import StreamMeta
-from storage_core.errors import InvalidRequestError, UnavailableError
+from storage_core.errors import InvalidRequestError
 from storage_core.format.keys import INT64_MIN
 from storage_core.format.part_entry import ShardParts
 from storage_core.format.schema_entry import SchemaEntry
@@ -24,7 +24,7 @@ from storage_core.read.request import ReadRequest, own_columns
 from storage_core.read.shard_reader import ShardFacts
 from storage_core.remote.coverage import Segment
 from storage_core.remote.merged_answers import merged_by_time, put_together, question_to_each
-from storage_core.remote.owners import Owners, Root
+from storage_core.remote.owners import MOVED, Owners, Root
 from storage_core.remote.shard_view import ShardView
 
 T = TypeVar("T")
@@ -153,7 +153,7 @@ class OwnedShard:
                         position = dead_letter[0] + 1
                 position = segment.end
                 backoff.reset()
-            except UnavailableError as error:
+            except MOVED as error:
                 view = self._owners.next_view(view, error, backoff)
 
     def wait(self, address: int, timeout_s: float, slice_s: float) -> bool | None:
@@ -168,7 +168,7 @@ class OwnedShard:
         values = {"shard": view.number, "address": address, "timeout": wait_s}
         try:
             return bool(root.probes.result("wait", wait_s, **values))
-        except UnavailableError:
+        except MOVED:
             return None
 
     # --- rows ----------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ class OwnedShard:
                         position = int(batch.column("address")[-1].as_py()) + 1
                 position = segment.end
                 backoff.reset()
-            except UnavailableError as error:
+            except MOVED as error:
                 view = self._owners.next_view(view, error, backoff)
 
     def _by_time(self, request: ReadRequest, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
