@@ -30,7 +30,7 @@ from storage_core.remote.shard_view import ShardView
 T = TypeVar("T")
 
 _GENERATION_BITS: Final = 32
-_ROOT_BITS: Final = 30
+_LOG_BITS: Final = 30
 
 
 class OwnedShard:
@@ -66,7 +66,7 @@ class OwnedShard:
         def report(view: ShardView) -> tuple[int, int]:
             root = self._first(view)
             _, generation = root.probes.result("horizon", shard=view.number)
-            return view.whole.start, _tagged(root, int(generation))
+            return view.whole.start, _tagged(root, view.number, int(generation))
 
         return self._trying(report)
 
@@ -133,7 +133,7 @@ class OwnedShard:
                 if part is not None:
                     root = self._owners.roots[part.root]
                     values = {"start": part.start, "end": part.end}
-                    values["expired_until"] = _untagged(root, since)
+                    values["expired_until"] = _untagged(root, view.number, since)
                     ranges += root.asks.result("missing", shard=view.number, **values)
             return sorted(ranges)
 
@@ -276,7 +276,7 @@ class OwnedShard:
             start_address=segment.start,
             end_address=segment.end,
             start=start,
-            expired_until=_untagged(root, until) if until else 0,
+            expired_until=_untagged(root, view.number, until) if until else 0,
         )
 
     def _batches(self, request: ReadRequest, segment: Segment) -> Iterator[pa.RecordBatch]:
@@ -336,17 +336,18 @@ def _clipped(ranges: tuple[AddressRange, ...], segment: Segment) -> list[Address
     return [AddressRange(part.start, part.end) for part in parts if part is not None]
 
 
-def _tagged(root: Root, generation: int) -> int:
-    """Return a generation with whose it is: that of another root says nothing of this one's."""
-    return _tag(root) << _GENERATION_BITS | generation
+def _tagged(root: Root, shard: int, generation: int) -> int:
+    """Return a generation with whose it is: that of another log says nothing of this one's."""
+    return _tag(root, shard) << _GENERATION_BITS | generation
 
 
-def _untagged(root: Root, generation: int) -> int:
-    """Return a generation of this root's; 0, which is none, of another's."""
-    if generation >> _GENERATION_BITS != _tag(root):
+def _untagged(root: Root, shard: int, generation: int) -> int:
+    """Return a generation of this root's log; 0, which is none, of another's."""
+    if generation >> _GENERATION_BITS != _tag(root, shard):
         return 0
     return generation & (1 << _GENERATION_BITS) - 1
 
 
-def _tag(root: Root) -> int:
-    return crc32(root.id.encode()) % (1 << _ROOT_BITS)
+def _tag(root: Root, shard: int) -> int:
+    log = root.facts.lineages.get(shard, "")
+    return crc32(f"{root.id}{log}".encode()) % (1 << _LOG_BITS)

@@ -36,6 +36,12 @@ class Relay:
         ]
         self._owner: Root | None = None
 
+    def reopen(self) -> None:
+        """Let the owner close its log and open it, which is another generation of it."""
+        assert self._owner is not None
+        self._owner.leave(0)
+        self._owner.take(0)
+
     def hand_to(self, place: int, end: int) -> None:
         """Let a root have the partition, from where the other published it, up to an offset."""
         root = self._roots[place]
@@ -74,3 +80,21 @@ def test_scan_goes_on_where_its_root_begins_from_the_lake_meanwhile(relay: Relay
         relay.hand_to(0, RECORDS)
         rows += triples(batches)
     assert rows == [record.row() for record in relay.topic.between(0, 0, RECORDS)]
+
+
+def test_generation_of_a_log_is_none_of_the_one_in_its_place(relay: Relay) -> None:
+    relay.hand_to(0, 100)
+    with StreamReader.open(together(*relay.servers), NAME, server=AT_ONCE) as reader:
+
+        def horizons() -> set[tuple[int, int]]:
+            seen = set()
+            for _ in range(5):
+                relay.reopen()
+                seen.add(reader.horizon(0))
+            return seen
+
+        before = horizons()
+        relay.hand_to(1, 100)
+        relay.hand_to(0, 100)
+        reader.refresh()
+        assert before.isdisjoint(horizons())
