@@ -261,8 +261,7 @@ class OpenStreams:
             if opened is not None and is_same:
                 opened.users += 1
                 opened.compared_s = opened.used_s = now_s
-        if opened is not None and is_same:
-            self._grow(opened, description)
+        if opened is not None and is_same and self._has_grown(opened, description):
             return opened
         self._make_room()
         reader = StreamReader.open(
@@ -278,15 +277,23 @@ class OpenStreams:
         self._replace(key, opened)
         return opened
 
-    def _grow(self, opened: OpenStream, description: StreamDescription) -> None:
-        """Let a reader take in shards that came since; one of an archived log has its own alone."""
+    def _has_grown(self, opened: OpenStream, description: StreamDescription) -> bool:
+        """Let a reader take in shards that came since; one of an archived log has its own alone.
+
+        A request may have let it take in one that was reset since: then it is of no use, and is
+        given back.
+        """
         if len(description.directories) > len(opened.directories):
             try:
                 opened.reader.refresh()
+            except ForeignDataError:
+                self._release(opened)
+                return False
             except BaseException:
                 self._release(opened)
                 raise
             opened.directories = description.directories
+        return True
 
     def _replace(self, key: _Key, opened: OpenStream | None) -> None:
         with self._lock:

@@ -103,6 +103,11 @@ def archive_shards(
     return archived
 
 
+def stream_having(directory: Path) -> Path:
+    """Return the directory of a stream, given it or the one that has its archived logs."""
+    return directory.parent if directory.name == _ARCHIVE else directory
+
+
 def archived_shards(root: str | PathLike[str], name: str) -> Sequence[ArchivedShard]:
     """Return the archived logs of a stream whose data is there still, oldest first.
 

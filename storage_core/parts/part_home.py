@@ -153,6 +153,6 @@ def absent_parts(part: Part) -> AbsentParts | None:
     Raises:
         ShardlogError: The options of the stream cannot be read, or the lake's extra is missing.
     """
-    stream_directory = part.path.parents[2]
+    logs_directory = part.path.parents[2]
     find: Callable[[Path], AbsentParts | None] = import_module(_LAKE).lake_parts
-    return find(stream_directory)
+    return find(logs_directory)

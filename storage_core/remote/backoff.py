@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from storage_core.errors import UnavailableError
+from storage_core.errors import ShardlogError
 from storage_core.platform.clock import Clock
 
 _PAUSE_FIRST_S: Final = 0.05
@@ -23,11 +23,11 @@ class Backoff:
         self._deadline_s = self._clock.monotonic_s() + self._retry_for_s
         self._pause_s = _PAUSE_FIRST_S
 
-    def pause(self, error: UnavailableError) -> None:
+    def pause(self, error: ShardlogError) -> None:
         """Wait before the next try.
 
         Raises:
-            UnavailableError: The time is over; what the last try failed with.
+            ShardlogError: The time is over; what the last try failed with.
         """
         left_s = self._deadline_s - self._clock.monotonic_s()
         if left_s <= 0:

@@ -13,7 +13,7 @@ from zlib import crc32
 import pyarrow as pa
 
 from storage_core.catalog.stream_meta import StreamMeta
-from storage_core.errors import InvalidRequestError, UnavailableError
+from storage_core.errors import InvalidRequestError
 from storage_core.format.keys import INT64_MIN
 from storage_core.format.part_entry import ShardParts
 from storage_core.format.schema_entry import SchemaEntry
@@ -24,13 +24,13 @@ from storage_core.read.request import ReadRequest, own_columns
 from storage_core.read.shard_reader import ShardFacts
 from storage_core.remote.coverage import Segment
 from storage_core.remote.merged_answers import merged_by_time, put_together, question_to_each
-from storage_core.remote.owners import Owners, Root
+from storage_core.remote.owners import MOVED, Owners, Root
 from storage_core.remote.shard_view import ShardView
 
 T = TypeVar("T")
 
 _GENERATION_BITS: Final = 32
-_ROOT_BITS: Final = 30
+_LOG_BITS: Final = 30
 
 
 class OwnedShard:
@@ -66,7 +66,7 @@ class OwnedShard:
         def report(view: ShardView) -> tuple[int, int]:
             root = self._first(view)
             _, generation = root.probes.result("horizon", shard=view.number)
-            return view.whole.start, _tagged(root, int(generation))
+            return view.whole.start, _tagged(root, view.number, int(generation))
 
         return self._trying(report)
 
@@ -133,7 +133,7 @@ class OwnedShard:
                 if part is not None:
                     root = self._owners.roots[part.root]
                     values = {"start": part.start, "end": part.end}
-                    values["expired_until"] = _untagged(root, since)
+                    values["expired_until"] = _untagged(root, view.number, since)
                     ranges += root.asks.result("missing", shard=view.number, **values)
             return sorted(ranges)
 
@@ -153,7 +153,7 @@ class OwnedShard:
                         position = dead_letter[0] + 1
                 position = segment.end
                 backoff.reset()
-            except UnavailableError as error:
+            except MOVED as error:
                 view = self._owners.next_view(view, error, backoff)
 
     def wait(self, address: int, timeout_s: float, slice_s: float) -> bool | None:
@@ -168,7 +168,7 @@ class OwnedShard:
         values = {"shard": view.number, "address": address, "timeout": wait_s}
         try:
             return bool(root.probes.result("wait", wait_s, **values))
-        except UnavailableError:
+        except MOVED:
             return None
 
     # --- rows ----------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ class OwnedShard:
                         position = int(batch.column("address")[-1].as_py()) + 1
                 position = segment.end
                 backoff.reset()
-            except UnavailableError as error:
+            except MOVED as error:
                 view = self._owners.next_view(view, error, backoff)
 
     def _by_time(self, request: ReadRequest, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
@@ -276,7 +276,7 @@ class OwnedShard:
             start_address=segment.start,
             end_address=segment.end,
             start=start,
-            expired_until=_untagged(root, until) if until else 0,
+            expired_until=_untagged(root, view.number, until) if until else 0,
         )
 
     def _batches(self, request: ReadRequest, segment: Segment) -> Iterator[pa.RecordBatch]:
@@ -336,17 +336,18 @@ def _clipped(ranges: tuple[AddressRange, ...], segment: Segment) -> list[Address
     return [AddressRange(part.start, part.end) for part in parts if part is not None]
 
 
-def _tagged(root: Root, generation: int) -> int:
-    """Return a generation with whose it is: that of another root says nothing of this one's."""
-    return _tag(root) << _GENERATION_BITS | generation
+def _tagged(root: Root, shard: int, generation: int) -> int:
+    """Return a generation with whose it is: that of another log says nothing of this one's."""
+    return _tag(root, shard) << _GENERATION_BITS | generation
 
 
-def _untagged(root: Root, generation: int) -> int:
-    """Return a generation of this root's; 0, which is none, of another's."""
-    if generation >> _GENERATION_BITS != _tag(root):
+def _untagged(root: Root, shard: int, generation: int) -> int:
+    """Return a generation of this root's log; 0, which is none, of another's."""
+    if generation >> _GENERATION_BITS != _tag(root, shard):
         return 0
     return generation & (1 << _GENERATION_BITS) - 1
 
 
-def _tag(root: Root) -> int:
-    return crc32(root.id.encode()) % (1 << _ROOT_BITS)
+def _tag(root: Root, shard: int) -> int:
+    log = root.facts.lineages.get(shard, "")
+    return crc32(f"{root.id}{log}".encode()) % (1 << _LOG_BITS)

@@ -20,7 +20,7 @@ from threading import Lock
 from typing import Final, TypeVar
 
 from storage_core.catalog.origin import RETRY_SHARDS_FROM
-from storage_core.errors import ForeignDataError, UnavailableError
+from storage_core.errors import ForeignDataError, ShardlogError, UnavailableError
 from storage_core.format.keys import INT64_MIN
 from storage_core.platform.clock import Clock
 from storage_core.platform.threads import Threads
@@ -38,6 +38,9 @@ from storage_core.remote.stream_client import StreamClient
 T = TypeVar("T")
 
 _ASKED_AGAIN_S: Final = 1.0
+# What a read says whose root falls silent, or has another log of a shard by then: one that began
+# from the lake has the same records, as any copy. Another stream is found out by the next snapshot.
+MOVED: Final = (UnavailableError, ForeignDataError)
 _AT_ONCE_MAX: Final = 8
 
 
@@ -180,10 +183,10 @@ class Owners:
         while True:
             try:
                 return do(view)
-            except UnavailableError as error:
+            except MOVED as error:
                 view = self.next_view(view, error, backoff)
 
-    def next_view(self, view: ShardView, error: UnavailableError, backoff: Backoff) -> ShardView:
+    def next_view(self, view: ShardView, error: ShardlogError, backoff: Backoff) -> ShardView:
         """Return what is known of a shard after a pause.
 
         Raises:
@@ -321,7 +324,9 @@ def _has_ownerless(answers: Sequence[Mapping[int, ShardExtent] | UnavailableErro
 
 def _extents_of(root: Root) -> Mapping[int, ShardExtent] | UnavailableError:
     try:
-        extents: Mapping[int, ShardExtent] = root.probes.result("owners")
+        extents: Mapping[int, ShardExtent] = _whatever_logs(
+            root, lambda: root.probes.result("owners")
+        )
     except UnavailableError as error:
         return error
     root.last = extents
@@ -335,6 +340,20 @@ def _extents_of(root: Root) -> Mapping[int, ShardExtent] | UnavailableError:
 def _learn_of(root: Root) -> None:
     """Ask a root what the stream is now; while it is silent, it is what it was."""
     with suppress(UnavailableError):
-        root.facts = root.probes.result("refresh")
+        root.facts = _whatever_logs(root, lambda: root.probes.result("refresh"))
         root.asks.know(root.facts)
         root.probes.know(root.facts)
+
+
+def _whatever_logs(root: Root, ask: Callable[[], T]) -> T:
+    """Ask a root something; once more where a shard's log has begun anew there.
+
+    Raises:
+        ForeignDataError: The root, or the stream in it, was replaced.
+    """
+    try:
+        return ask()
+    except ForeignDataError:
+        root.facts = root.probes.learn_logs()
+        root.asks.know(root.facts)
+        return ask()

@@ -19,6 +19,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
+from storage_core.catalog.archived_shards import stream_having
 from storage_core.catalog.root_file import STREAM_FILE
 from storage_core.catalog.stream_meta import OPTIONS_FILE, read_meta, read_settings
 from storage_core.errors import InvalidRequestError, UnavailableError
@@ -148,14 +149,17 @@ class LakeParts:
             raise self._file(part).damage(_OTHER_DIGEST)
 
 
-def lake_parts(stream_directory: Path) -> LakeParts | None:
+def lake_parts(logs_directory: Path) -> LakeParts | None:
     """Return the parts that are only in the lake of a stream; None where it has none.
+
+    Args:
+        logs_directory: The directory that has the shard's log, the stream's or of its archive.
 
     Raises:
         InvalidRequestError: The options of the lake are wrong, or its extra is not installed.
         ShardlogError: The stream's files cannot be read.
     """
-    return _lakes().of(stream_directory)
+    return _lakes().of(stream_having(logs_directory))
 
 
 def parts_at(stream_directory: Path, uri: str) -> LakeParts:

@@ -5,6 +5,7 @@ reader kept open would go on showing a stream that was deleted or re-created und
 stream is open at a time, however many are read.
 """
 
+import json
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from storage_core import (
 )
 from storage_core.owners_reader import root_of
 from streaming_jobs.common.stream_location import StreamLocation
-from streaming_jobs.source.driver.offsets import StreamOffset
+from streaming_jobs.source.driver.offsets import StreamOffset, encode_ends
 from streaming_jobs.source.options import SourceOptions
 
 _LOG: Final = logging.getLogger("shardlog")
@@ -157,23 +158,36 @@ def _assigned(options: SourceOptions, snapshot: StreamSnapshot) -> StreamSnapsho
 
 
 def check_same_stream(offset: StreamOffset, snapshot: StreamSnapshot) -> None:
-    """Refuse to go on where another stream, or another log of a shard, has taken the place."""
+    """Refuse to go on where another stream, or another log of a shard, has taken the place.
+
+    NOTE: a log that began from the lake has the rows of the one before it, but nobody can tell
+    here whether what a query read above them came to it from Kafka too.
+    """
     stream, incarnation = snapshot.place.stream, snapshot.place.incarnation
     if offset.incarnation not in (None, incarnation):
         message = (
-            "the stream was re-created since this offset was written: it is incarnation "
-            f"{incarnation}, the offset is of {offset.incarnation}; "
-            "begin with a new checkpoint"
+            "the stream was re-created since this offset was written, or is that of another root: "
+            f"it is incarnation {incarnation}, the offset is of {offset.incarnation}; "
+            f"{_new_checkpoint(offset, stream)}"
         )
         raise ForeignDataError(message, stream=stream)
     for shard, lineage in (offset.lineages or {}).items():
         if snapshot.lineages.get(shard) != lineage:
             message = (
-                "the shard was re-created since this offset was written; "
-                "begin with a new checkpoint"
+                "the shard was re-created since this offset was written, by a reset or from the "
+                f"lake; {_new_checkpoint(offset, stream)}"
             )
             raise ForeignDataError(message, stream=stream, shard=shard)
     gone = sorted(set(offset.ends) - set(snapshot.ends))
     if gone:
         message = f"there are no shards {gone}; there are {sorted(snapshot.ends)}"
         raise InvalidRequestError(message, stream=stream)
+
+
+def _new_checkpoint(offset: StreamOffset, stream: str) -> str:
+    """Say how to go on where a checkpoint does not hold."""
+    starting = json.dumps(encode_ends({stream: offset.ends}))
+    return (
+        "begin with a new checkpoint, and if the shards began from the lake, whose rows keep their "
+        f"offsets, with startingOffsets={starting}"
+    )

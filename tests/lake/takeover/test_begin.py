@@ -14,7 +14,7 @@ from storage_core.lake.options_file import LAKE_OPTIONS_VARIABLE
 from storage_core.lake.takeover import begin
 from storage_core.lake.takeover.joined_zones import zones_of
 from tests.lake.takeover.takeover_lab import BORN, NAME, SHARD, TakeoverLab
-from tests.log.workbench import batch_of
+from tests.log.workbench import batch_of, column_of
 
 MakeLab = Callable[..., TakeoverLab]
 
@@ -334,3 +334,19 @@ def test_keys_and_ids_may_be_any(make_lab, key_mode, columns):
     lab.append_columns(columns)
     lab.check()
     assert lab.problems() == []
+
+
+def test_archived_log_that_began_from_the_lake_is_read_from_there(lab):
+    lab.published(100)
+    first = lab.owner
+    lab.take_over()
+    rows = lab.witness_addresses()
+    second = lab.owner
+    lab.published(40)
+    lab.take_over(first)
+    lab.published(40)
+    lab.take_over(second)
+    (archived,) = lab.archived()
+    with StreamReader.open(second.root, NAME, archived=archived.lineage) as reader:
+        addresses = sorted(column_of(reader.read(columns=["address"]), "address"))
+    assert addresses[: len(rows)] == rows

@@ -321,6 +321,18 @@ def test_shard_that_was_reset_is_told_to_who_knew_its_log(copy) -> None:
         assert served.get(path).read() == b'{"result":{"3":102}}'
 
 
+def test_shard_that_was_reset_since_a_request_brought_it_is_served(copy) -> None:
+    copy.add({3: 100})
+    with serving(copy.root) as served:
+        served.result("facts", "clicks")
+        copy.add({4: 100})
+        assert served.result("refresh", "clicks").committed == {3: 100, 4: 100}
+        copy.release()
+        Stream.archive_shards(copy.root, "clicks", {4: 50})
+        served.result("facts", "clicks")
+        assert served.result("committed", "clicks") == {3: 100, 4: 50}
+
+
 @pytest.mark.parametrize("added", [1, 7])
 def test_shard_that_was_added_is_seen_and_refuses_nobody(copy, added) -> None:
     copy.add({4: 0})

@@ -42,14 +42,15 @@ class SourceLab:
         self._writer = Stream.create(self.root, self.name, StreamOptions(shards=shards, **options))
 
     def create_topic(
-        self, starts=None, key_mode="integer", primary="timestamp", secondary="key"
+        self, starts=None, key_mode="integer", primary="timestamp", secondary="key", **options
     ) -> None:
-        options = StreamOptions(unit="ms" if primary == "timestamp" else "sequence")
         of_avro: Any = {} if secondary == "key" else {"value_format": "avro"}
         origin = StreamOrigin(
             "kafka", "orders", "id", key_mode, primary, secondary=secondary, **of_avro
         )
-        Stream.create(self.root, self.name, options, origin=origin).close()
+        of_stream: Any = {"unit": "ms" if primary == "timestamp" else "sequence", **options}
+        settings = StreamOptions(**of_stream)
+        Stream.create(self.root, self.name, settings, origin=origin).close()
         self.add_shards(starts or {0: 0})
 
     def add_shards(self, starts) -> None:
