@@ -9,7 +9,6 @@ with failing(3): ...    the third call to a store fails, before it took effect o
 """
 
 import itertools
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import wraps
@@ -163,7 +162,8 @@ class Roots:
     def lose(self, call: int, error: type[BaseException], behind: bool) -> None:
         """Let the owner's root be gone; another takes over, on the second try."""
         self._abandon()
-        shutil.rmtree(self.owner.root)
+        # At once: threads of a dead process may still make files while others are removed.
+        self.owner.root.rename(self.owner.root.with_name(f"lost-{self._count}"))
         self._take_over(self._new_root(), call, error, behind=behind)
 
     def take_over(self, call: int, error: type[BaseException], behind: bool) -> None:
