@@ -175,6 +175,8 @@ class LakeTimer:
             except ClosedError:
                 raise
             except ShardlogError as error:
+                # Of one that was closed meanwhile, and may have begun anew, it says nothing.
+                stream.committed()
                 self._pauses.failed(shard, error)
                 raise
             self._pauses.succeeded(shard)
