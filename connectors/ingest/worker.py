@@ -41,6 +41,7 @@ from connectors.ingest.intake import Intake
 from connectors.ingest.lake.lake_shards import LakeShards
 from connectors.ingest.lake.lake_timer import LakeTimer, lake_topics
 from connectors.ingest.lake.last_publish import LastPublish
+from connectors.ingest.lake.other_owners import OtherOwners
 from connectors.ingest.lake.topic_retentions import TopicRetentions
 from connectors.ingest.maintenance_timer import MaintenanceTimer
 from connectors.ingest.pending_batch import PendingBatch
@@ -169,7 +170,17 @@ class Worker:
         options, clock, log = self._options, self._clock, self._log
         every_s, records_max = options.maintain_every_s, options.round_records_max
         self._expiry = ExpiryTimer(options.expire_every_s, self.counts, log)
-        self._lake = LakeTimer(options.root, options.lake, every_s, self.counts, clock, log)
+        is_static = options.mode == "static"
+        self._other_owners = OtherOwners(self._assignment, log, is_static=is_static)
+        self._lake = LakeTimer(
+            options.root,
+            options.lake,
+            every_s,
+            self.counts,
+            clock,
+            log,
+            self._other_owners.refused,
+        )
         self._maintenance = MaintenanceTimer(
             options.root, every_s, records_max, self.counts, log, self._lake.hasten
         )
@@ -295,8 +306,8 @@ class Worker:
 
         1. Fetch, and take in what came.
         2. Conclude the round in flight if it is over; wait for it where too much has gathered.
-        3. While none is in flight: do what operators ask, try waiting partitions, and begin the
-           next round if it is due.
+        3. While none is in flight: do what operators ask, take partitions anew that another log
+           publishes, try waiting partitions, and begin the next round if it is due.
         4. Do what is due every so often, in the order of the list.
         5. Answer whoever asks for the worker's state.
         """
@@ -320,6 +331,7 @@ class Worker:
             self._hold_back()
         if self._rounds.in_flight is None:  # 3
             self._requests_due.tick(now_s)
+            self._other_owners.take_anew()
             self._assignment.try_waiting(now_s)
             stuck = self._schemas.go_on(self._assignment.writers, self._pending)
             for partition, error in stuck.items():

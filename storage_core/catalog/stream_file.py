@@ -128,7 +128,10 @@ class StreamFiles:
 def replaced_message(settings: StreamSettings, lineage: bytes) -> str:
     """Say what became of a shard's log that is not in its place any more."""
     if any(one.lineage == lineage.hex() for one in settings.archived):
-        return "the shard was reset while it was open here: its log is archived; open it again"
+        return (
+            "the shard was reset, or began from the lake, while it was open here: its log is "
+            "archived; open it again"
+        )
     return "the shard's log was replaced by another while it was open here"
 
 

@@ -12,6 +12,7 @@ Belongs to the worker's thread, and to the time between rounds: the worker has w
 round in flight before it calls anything here.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -36,6 +37,8 @@ from storage_core import (
 )
 
 _REOPEN_AFTER_S: Final = 2.0
+# Two workers of two groups that name one lake would take a partition from each other for ever.
+_TAKEN_ANEW_MAX: Final = 3
 _MAY_PASS: Final = (UnavailableError, ShardPoisonedError)
 # What a disk that refused a write refuses next: one that failed may be read-only since.
 _OF_DISKS: Final = (*_MAY_PASS, InvalidRequestError)
@@ -74,6 +77,7 @@ class Assignment:
         self._alive = alive
         self._waiting = WaitingPartitions(lock_wait_s, clock)
         self._touched: set[Partition] = set()
+        self._taken_anew: Counter[Partition] = Counter()
         # Where each shard stood that was open here.
         self._reached: dict[Partition, int] = {}
         # The partitions whose shards are open.
@@ -148,6 +152,7 @@ class Assignment:
     def close(self, partitions: Collection[Partition]) -> None:
         """Close the shards of partitions that go; what was gathered of them is dropped."""
         for partition in partitions:
+            self._taken_anew.pop(partition, None)
             self._waiting.drop(partition)
             self.paused.pop(partition, None)
         self._opening.forget(partitions)
@@ -283,6 +288,21 @@ class Assignment:
 
     def _log_waiting(self, partition: Partition, reason: ShardlogError) -> None:
         self._log.warning("waiting for shard", **_where(partition), reason=str(reason))
+
+    def take_anew(self, partition: Partition) -> bool:
+        """Close a partition's shard and open it as if it came: from the lake, if that is due.
+
+        Returns:
+            Whether it is; not where that was so often since it came.
+        """
+        if self._taken_anew[partition] >= _TAKEN_ANEW_MAX:
+            return False
+        self._taken_anew[partition] += 1
+        self._stop_fetching([partition])
+        self._opening.forget([partition])
+        self._touched.add(partition)
+        self._waiting.queue(partition)
+        return True
 
     # --- paused by an operator -------------------------------------------------------------
 

@@ -56,6 +56,19 @@ def begins_from_lake(position: "LakePosition | None", shard_next: int | None) ->
     return shard_next is None or not position.is_own or shard_next < position.published
 
 
+def is_alone(position: "LakePosition", shard_next: int | None, side: KafkaSide) -> bool:
+    """Tell whether the log that lies here has rows that neither the lake nor Kafka has.
+
+    Such a log goes on, whoever publishes the shard: a new one would begin without these rows.
+
+    Args:
+        position: What the table says of the shard.
+        shard_next: Where the log stands that lies here; None where none does.
+        side: What Kafka says.
+    """
+    return shard_next is not None and position.published < min(shard_next, side.low)
+
+
 def unreachable(published: int, side: KafkaSide, place: tuple[str, int]) -> LostRangeError | None:
     """Return the error for offsets that neither the lake nor Kafka has, None if there are none.
 

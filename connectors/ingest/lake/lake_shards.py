@@ -5,7 +5,8 @@ before its shard is opened the first time since
 
 1. the table is asked how far it has the shards of all partitions of the topic that came, once;
 2. those of which it knows more than the log that lies here, or whose log is another's, begin from
-   it, their retry shards too. Where Kafka lacks what comes next nothing is done;
+   it, their retry shards too. Where Kafka lacks what comes next nothing is done, and a log that
+   has it goes on;
 3. the others go on as they are.
 
 The store is asked in a process beside the worker (lake_tasks.py): what is not done after a moment
@@ -41,6 +42,10 @@ if TYPE_CHECKING:
 
 # How long partitions that come wait for the store, before others are fetched beside them.
 _WAIT_S: Final = 2.0
+_ALONE: Final = (
+    "it has rows that neither the lake nor Kafka has; `shardlog lake publish --take-over` in this "
+    "root publishes them"
+)
 # How long a store that did not answer is not asked again.
 _PAUSE_S: Final = 2.0
 
@@ -224,6 +229,14 @@ class LakeShards:
             answer = task.answer()
             topic.in_lake = answer.in_lake
             faults = {Partition(stream.name, at): error for at, error in answer.faults.items()}
+            for number, published in answer.alone.items():
+                self._log.warning(
+                    "shard goes on though another log publishes it",
+                    topic=stream.name,
+                    shard=number,
+                    published=published,
+                    reason=_ALONE,
+                )
             for begun in answer.begun.values():
                 self._log_begun(stream.name, begun, self._clock.monotonic_s() - topic.asked_s)
         except ShardlogError as error:

@@ -7,12 +7,17 @@ ends with the worker: until options.json lists a shard, nothing of it counts.
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from connectors.group.retry_shards import partition_of, retry_shard_of
-from connectors.ingest.assignment.lake_start import KafkaSide, begins_from_lake, unreachable
+from connectors.ingest.assignment.lake_start import (
+    KafkaSide,
+    begins_from_lake,
+    is_alone,
+    unreachable,
+)
 from storage_core import ShardlogError, UnavailableError, shard_progress
 from storage_core.lake import LakeStarter, LakeTarget
 
@@ -68,11 +73,14 @@ class LakeAnswer:
         in_lake: The shards that the table has.
         begun: The shards that began from it.
         faults: What keeps partitions from being opened.
+        alone: The partitions that go on with the log that lies here, though another log publishes
+            them, since neither the lake nor Kafka has all of its rows; and how far the table is.
     """
 
     in_lake: Collection[int]
     begun: "Mapping[int, BegunShard]"
     faults: Mapping[int, ShardlogError]
+    alone: Mapping[int, int] = field(default_factory=dict)
 
 
 class LakeTask:
@@ -139,6 +147,7 @@ def started_by(starter: Starter, order: LakeOrder) -> LakeAnswer:
     progress = shard_progress(order.root, topic)
     local = {number: shard.committed for number, shard in progress.items()}
     wanted: list[int] = []
+    alone: dict[int, int] = {}
     for number, side in order.sides.items():
         chosen = [
             (shard, positions[shard].published)
@@ -147,6 +156,10 @@ def started_by(starter: Starter, order: LakeOrder) -> LakeAnswer:
             # Of a log that cannot be read, opening it tells.
             and not (shard in local and local[shard] is None)
         ]
+        if number in dict(chosen) and is_alone(positions[number], local.get(number), side):
+            alone[number] = positions[number].published
+            # Rows that were retried here are with those that their dead letters are of.
+            chosen = [(at, end) for at, end in chosen if (local.get(at) or 0) < end]
         lost = [unreachable(end, side, (topic, number)) for at, end in chosen if at == number]
         if any(lost) and not order.is_to_skip:
             faults.update((number, error) for error in lost if error is not None)
@@ -158,7 +171,7 @@ def started_by(starter: Starter, order: LakeOrder) -> LakeAnswer:
             faults[shard if (of := partition_of(shard)) is None else of] = outcome
         else:
             begun[shard] = outcome
-    return LakeAnswer(positions.keys(), begun, faults)
+    return LakeAnswer(positions.keys(), begun, faults, alone)
 
 
 def _positions(

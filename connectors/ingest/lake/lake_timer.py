@@ -6,7 +6,7 @@ stream pause; it stops neither ingestion nor maintenance, and what waits is meas
 whose oldest row has waited for longest goes first.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -55,6 +55,7 @@ class LakeTimer:
         counts: WorkerCounts,
         clock: Clock,
         log: Any,  # noqa: ANN401 - a structlog logger has no better type
+        on_other_owner: Callable[[Partition], None] = lambda _partition: None,
     ) -> None:
         """Wait for the first pass.
 
@@ -65,7 +66,9 @@ class LakeTimer:
             counts: Where rows are counted.
             clock: Time.
             log: Where it is logged.
+            on_other_owner: Called with a partition that another log publishes.
         """
+        self._on_other_owner = on_other_owner
         self._passes: BackgroundPasses[Published] = BackgroundPasses(
             _THREAD_NAME, every_s, self.publish
         )
@@ -172,6 +175,8 @@ class LakeTimer:
             except ClosedError:
                 raise
             except ShardlogError as error:
+                # Of one that was closed meanwhile, and may have begun anew, it says nothing.
+                stream.committed()
                 self._pauses.failed(shard, error)
                 raise
             self._pauses.succeeded(shard)
@@ -195,6 +200,7 @@ class LakeTimer:
             self._counts.lake_failures[topic] += 1
             if isinstance(outcome, LakeOwnerError) and outcome.shard is not None:
                 self._refused.add(Partition(topic, outcome.shard))
+                self._on_other_owner(partition)
             # That of a table or a store is the same for all of its shards.
             concerned = partition if is_of_shard(outcome) else Partition(topic, WHOLE_TOPIC)
             self._failures.note(concerned, str(outcome), self._now_s)

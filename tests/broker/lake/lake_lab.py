@@ -5,6 +5,7 @@ A machine is a root of its own. `lab.root` is that of the one a test is at.
     at_machine(lab, "second")      from here on workers and looks are at that one
     lose_machine(lab)              its disk is gone, for good
     await_published(target, topic)
+    name_other_owner(lab, topic, target)    the table says that a log elsewhere publishes the shard
     expect_states(lab, topic)      rows are as flagged as a single owner's
 """
 
@@ -17,7 +18,9 @@ from typing import Any
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from storage_core import StreamReader
+from storage_core import StreamReader, UnavailableError
+from storage_core.lake.publishing.publication import stream_of
+from storage_core.lake.table import LakeTable
 from storage_core.lake.target import LakeTarget
 from tests.broker.support.lab import Lab, Topic, WorkerProcess
 from tests.broker.worker.test_monitoring import ANY_PORT, metrics
@@ -68,6 +71,23 @@ def figures(worker: WorkerProcess, name: str) -> dict[str, float]:
     """Return a metric of the lake by shard; without a shard by nothing."""
     named = f"shardlog_lake_{name}"
     return {shard: value for (metric, shard), value in metrics(worker).items() if metric == named}
+
+
+def name_other_owner(lab: Lab, topic: Topic, target: LakeTarget, shard: int) -> None:
+    """Let the table say that another log publishes the shard, as one of another root would."""
+    with StreamReader.open(lab.root, topic.name) as reader:
+        stream = stream_of(reader)
+
+    def is_named() -> bool:
+        table = LakeTable.open(target, stream)
+        assert table is not None
+        # The worker may publish at this moment, which goes first then.
+        with suppress(UnavailableError):
+            table.commit(shard, [], [], table.published(shard) or 0, owner=1)
+            return True
+        return False
+
+    await_that(is_named, "another owner")
 
 
 def at_machine(lab: Lab, name: str) -> None:

@@ -4,7 +4,9 @@ Method: a machine is a root of its own, whose disk a test may delete. Workers pu
 a directory, or in a bucket of an S3 server; others go on at another machine.
 """
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +25,7 @@ from tests.broker.lake.lake_lab import (
     figures,
     lake_of,
     lose_machine,
+    name_other_owner,
     published_rows,
 )
 from tests.broker.support.lab import Lab, Topic, WorkerProcess
@@ -171,6 +174,69 @@ def test_owner_that_wakes_behind_another_doubles_and_hides_nothing(
     expect_as_single_owner(lab, topic)
     assert begun_ends(frozen) == {0: 900}
     await_published(target, topic)
+
+
+def test_worker_takes_a_partition_anew_that_another_log_publishes(lab: Lab, tmp_path: Path) -> None:
+    topic, target = lab.topic(partitions=2), DirectoryStore(tmp_path).target()
+    lab.produce(topic, 500)
+    worker = lab.worker(topic, **lake_of(target))
+    await_published(target, topic)
+    name_other_owner(lab, topic, target, shard=1)
+    lab.produce(topic, 500)
+    await_published(target, topic)
+    (line,) = worker.events("partition taken anew")
+    assert line["shard"] == 1
+    assert begun_ends(worker).keys() == {1}
+    await_that(lambda: figures(worker, "other_owner") == {"0": 0, "1": 0}, "no other owner")
+    expect_as_single_owner(lab, topic)
+
+
+def test_worker_of_chosen_partitions_leaves_one_to_the_log_that_publishes_it(
+    lab: Lab, tmp_path: Path
+) -> None:
+    topic, target = lab.topic(partitions=2), DirectoryStore(tmp_path).target()
+    lab.produce(topic, 500)
+    partitions = json.dumps({topic.name: [0, 1]})
+    chosen: dict[str, Any] = {"mode": "static", "topics": [], "partitions": partitions}
+    worker = lab.worker(topic, **chosen, **lake_of(target))
+    worker.await_event("published", wait_s=PUBLISH_MAX_S)
+    await_published(target, topic)
+    name_other_owner(lab, topic, target, shard=1)
+    lab.produce(topic, 500)
+    worker.await_event("partition not taken anew", wait_s=PUBLISH_MAX_S)
+    lab.await_no_lag(topic)
+    (line,) = worker.events("partition not taken anew")
+    assert (line["shard"], "static" in line["reason"]) == (1, True)
+    assert worker.events(BEGINS) == worker.events("partition closed") == []
+    assert figures(worker, "other_owner") == {"0": 0, "1": 1}
+    lab.expect_ledger(topic)
+
+
+def test_log_that_alone_has_rows_goes_on_though_another_publishes_it(
+    lab: Lab, tmp_path: Path
+) -> None:
+    topic, target = lab.topic(partitions=1), DirectoryStore(tmp_path).target()
+    lab.produce(topic, 300)
+    worker = lab.worker(topic, **lake_of(target))
+    await_published(target, topic)
+    assert worker.stop(PUBLISH_MAX_S) == 0, worker.said()
+    lab.produce(topic, 200)
+    # It stores, and does not publish.
+    unpublishing = lab.doomed(topic, **lake_of(target, NEVER_S))
+    lab.await_no_lag(topic)
+    unpublishing.kill()
+    name_other_owner(lab, topic, target, shard=0)
+    lab.cluster.delete_records(topic.partitions()[0], 400)
+    lab.produce(topic, 100)
+    again = lab.worker(topic, on_out_of_range="skip", **lake_of(target))
+    lab.await_no_lag(topic)
+    (line,) = again.events("shard goes on though another log publishes it")
+    assert (line["shard"], line["published"]) == (0, 300)
+    assert again.events(BEGINS) == []
+    assert [row[0] for row in lab.stored(topic)[0]] == list(range(600))
+    assert again.stop(PUBLISH_MAX_S) == 0, again.said()
+    publish_stream(lab.root, topic.name, take_over=True)
+    assert published_rows(target) == [(0, address) for address in range(600)]
 
 
 def test_machine_lost_before_it_published_anything_costs_nothing(lab: Lab, tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_running_query_ends_with_an_error_at_a_reset_backward(topic):
     await_seen(topic, before)
     reset_back(topic, 0, 5)
     # Which of both depends on whether it had the old log open at that moment.
-    with pytest.raises(StreamingQueryException, match=r"re-created|was reset while it was open"):
+    with pytest.raises(StreamingQueryException, match=r"re-created|was reset, or began"):
         query.awaitTermination(SECONDS_MAX)
     assert topic.all_seen == before
     assert "re-created" in topic.fails(**EARLY)

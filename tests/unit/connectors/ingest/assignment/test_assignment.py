@@ -321,3 +321,25 @@ def test_whatever_moves_a_partition_drops_what_was_gathered_of_it(bench, leave):
     bench.pending.add(both, bench.assignment.writers, 0)
     leave(bench.assignment)
     assert list(bench.pending.take()) == [B]
+
+
+def test_partition_that_is_taken_anew_is_opened_as_if_it_came(bench):
+    bench.assignment.take([A, B])
+    assert bench.assignment.take_anew(A)
+    assert bench.assignment.writers.keys() == {B}
+    assert bench.try_waiting(0) == [A]
+    assert bench.assignment.writers.keys() == {A, B}
+
+
+def test_partition_is_taken_anew_some_times_and_more_often_once_it_comes_again(bench):
+    bench.assignment.take([A, B])
+    taken = []
+    for _ in range(5):
+        taken.append(bench.assignment.take_anew(A))
+        bench.try_waiting(0)
+    assert taken == [True, True, True, False, False]
+    assert bench.assignment.take_anew(B)
+    bench.assignment.close([A])
+    bench.consumer.unassign([A])
+    bench.assignment.take([A])
+    assert bench.assignment.take_anew(A)

@@ -6,6 +6,7 @@ from connectors.group.home_mark import HomeMark
 from connectors.ingest.assignment.lake_start import (
     KafkaSide,
     begins_from_lake,
+    is_alone,
     kafka_side,
     unpublished,
     unreachable,
@@ -38,6 +39,18 @@ def test_own_log_goes_on_unless_the_table_has_more(shard_next, expected):
 @pytest.mark.parametrize("shard_next", [0, 100, 500])
 def test_log_that_another_has_followed_is_a_cache(shard_next):
     assert begins_from_lake(position(100), shard_next)
+
+
+@pytest.mark.parametrize(
+    ("shard_next", "low", "expected"),
+    [(150, 101, True), (150, 200, True), (101, 101, True), (150, 100, False), (100, 101, False)],
+)
+def test_log_is_alone_that_has_rows_which_neither_the_lake_nor_kafka_has(shard_next, low, expected):
+    assert is_alone(position(100), shard_next, KafkaSide(low)) is expected
+
+
+def test_shard_that_is_not_here_is_no_log_that_is_alone():
+    assert not is_alone(position(100), None, KafkaSide(101))
 
 
 @pytest.mark.parametrize("low", [0, 99, 100])

@@ -1,5 +1,6 @@
 """Which shards of partitions that come begin from the lake, and whose fault it is if one cannot."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,15 @@ import pytest
 from connectors.group.retry_shards import retry_shard_of
 from connectors.ingest.assignment.lake_start import KafkaSide
 from connectors.ingest.lake.lake_tasks import LakeOrder, started_by
-from storage_core import CorruptionError, LostRangeError, UnavailableError
+from storage_core import (
+    CorruptionError,
+    LostRangeError,
+    Stream,
+    UnavailableError,
+    describe_stream,
+)
 from storage_core.lake import BegunShard, LakePosition, lake_target
+from tests.log.workbench import batch_of
 from tests.unit.connectors.writers import TOPIC, make_stream
 
 RETRY = retry_shard_of(0)
@@ -36,6 +44,16 @@ class ScriptedStarter:
         for shard in set(self.damaged).intersection(shards):
             message = "torn"
             raise CorruptionError(message, stream=stream, shard=shard)
+
+
+def store_rows(root, end, *shards):
+    """Have rows in shards, which are made if they are not there."""
+    missing = set(shards).difference(describe_stream(root, TOPIC).shards)
+    Stream.add_shards(root, TOPIC, dict.fromkeys(missing, 0))
+    with Stream.open(root, TOPIC, shards=shards) as stream:
+        for shard in shards:
+            stream.append_batch(batch_of(range(end)), shard=shard, addresses=range(end))
+        stream.commit()
 
 
 @pytest.fixture
@@ -76,6 +94,24 @@ def test_partition_that_kafka_has_no_longer_whole_does_not_begin(order):
     answer = started_by(starter, order)
     assert starter.begun == [0]
     assert type(answer.faults[1]) is LostRangeError
+
+
+@pytest.mark.parametrize("is_to_skip", [False, True])
+def test_log_goes_on_that_alone_has_rows_above_the_table_and_so_does_its_retry_shard(
+    order, is_to_skip
+):
+    store_rows(order.root, 120, 0, RETRY)
+    order.sides[0] = KafkaSide(110)
+    starter = ScriptedStarter(0, 2, RETRY)
+    answer = started_by(starter, replace(order, is_to_skip=is_to_skip))
+    assert (starter.begun, answer.faults, answer.alone) == ([2], {}, {0: 100})
+
+
+def test_retry_shard_that_lacks_rows_begins_beside_a_log_that_goes_on(order):
+    store_rows(order.root, 120, 0)
+    order.sides[0] = KafkaSide(110)
+    starter = ScriptedStarter(0, RETRY)
+    assert set(started_by(starter, order).begun) == {RETRY}
 
 
 def test_store_that_is_silent_is_nobody_s_fault_alone(order):

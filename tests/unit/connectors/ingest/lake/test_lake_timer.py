@@ -240,6 +240,22 @@ def test_publisher_that_is_killed_is_counted_and_what_it_left_comes_later(bench)
     assert bench.published_rows() == rows_of(7, 5)
 
 
+def test_what_becomes_of_a_shard_that_is_closed_meanwhile_is_no_failure(bench):
+    bench.seal()
+    bench.turn()
+    bench.keep(bench.writers[A], 5, 7)
+    bench.seal()
+    process_id = bench.timer.publisher_id
+    os.kill(process_id, signal.SIGSTOP)
+    bench.now_s += EVERY_S
+    bench.timer.tick(bench.writers, bench.now_s)
+    bench.writers[A].stream.close()
+    os.kill(process_id, signal.SIGKILL)
+    bench.timer.settle(SETTLE_MAX_S)
+    assert bench.lines("publishing failed") == []
+    assert bench.timer.counts_of({})[TOPIC].failures == 0
+
+
 def test_files_go_by_their_age_though_nothing_is_new(bench):
     bench.seal()
     bench.turn()
