@@ -12,7 +12,8 @@ import pytest
 from storage_core import StreamReader, UnavailableError
 from storage_core.catalog import begun_shards
 from storage_core.lake import begin_from_lake
-from storage_core.lake.takeover import begin, table_parts
+from storage_core.lake.takeover import begin
+from storage_core.lake.takeover.table_parts import read_footers
 from storage_core.testing import FaultyDisk, SimulatedCrash
 from tests.lake.takeover.takeover_lab import NAME, SHARD, TakeoverLab
 
@@ -90,7 +91,7 @@ def test_store_that_is_not_whole_is_never_a_shard_s(make_lab):
 def test_of_two_who_begin_a_shard_at_once_one_does(lab, monkeypatch):
     lab.published(60)
     heir = lab.new_root()
-    usual = table_parts.read_footers
+    usual = read_footers
 
     def beaten(*arguments):
         monkeypatch.setattr(begin, "read_footers", usual)
