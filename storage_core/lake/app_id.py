@@ -1,6 +1,7 @@
 """Whose a table is, and under which names its shards' `txn` actions are.
 
-Each shard has two: how far it is published, and the owner, which is the one log that publishes it.
+Each shard has two: how far it is published, and the owner, which is the one log that publishes it;
+and one more for each log that became its owner.
 
 A stream that copies a topic is the same in every root that copies it, so that a partition may move
 from machine to machine: its identity is the topic's id. Any other stream is that of its root alone.
@@ -39,6 +40,10 @@ class LakeStream:
     def owner_app_id(self, shard: int) -> str:
         """Return the application id of the `txn` actions that name a shard's owner."""
         return f"{self.app_id(shard)}/owner"
+
+    def owned_app_id(self, shard: int, number: int) -> str:
+        """Return the application id of the `txn` action that says that a log became the owner."""
+        return f"{self.owner_app_id(shard)}/{number}"
 
     @property
     def description(self) -> str:

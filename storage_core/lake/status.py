@@ -5,8 +5,9 @@ from os import PathLike
 from typing import Final
 
 from storage_core.lake.publish import target_of
+from storage_core.lake.publishing.followed import follower_of
 from storage_core.lake.publishing.ownership import log_of
-from storage_core.lake.publishing.publication import follower_of, stream_of
+from storage_core.lake.publishing.publication import stream_of
 from storage_core.lake.publishing.report import LakeStatus, ShardLakeStatus
 from storage_core.lake.table import LakeTable
 from storage_core.lake.target import LakeTarget
@@ -45,7 +46,7 @@ def lake_status(
         for shard in reader.committed():
             published = None if table is None else table.published(shard)
             owner = None if table is None else table.owner(shard)
-            seen = log_of(reader, shard, follower_of(reader, shard)).seen(owner)
+            seen = log_of(reader, shard, table).seen(owner)
             status = shard_status(reader, shard, published, now_ms)
             shards[shard] = replace(status, owner=seen)
     sizes = {} if table is None else table.files()

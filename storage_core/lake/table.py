@@ -152,6 +152,12 @@ class LakeTable:
         """Return the number of the log that publishes a shard; None where none is named."""
         return self._note(shard).owner
 
+    def has_owned(self, shard: int, number: int) -> bool:
+        """Tell whether a log has become the owner of a shard, be it the owner still or not."""
+        with self._errors("reading who published a shard"):
+            became = self._delta.transaction_version(self._stream.owned_app_id(shard, number))
+        return became is not None
+
     def files(self, shard: int | None = None) -> dict[str, int]:
         """Return the paths and sizes of the table's files.
 
@@ -412,10 +418,13 @@ class LakeTable:
             raise self._conflict() from error
 
     def _transactions(self, change: ShardChange) -> list[Transaction]:
-        ends = [Transaction(self._stream.app_id(change.shard), change.end)]
-        if change.owner is None:
-            return ends
-        return [*ends, Transaction(self._stream.owner_app_id(change.shard), change.owner)]
+        shard, owner, ids = change.shard, change.owner, self._stream
+        done = [Transaction(ids.app_id(shard), change.end)]
+        if owner is not None:
+            done.append(Transaction(ids.owner_app_id(shard), owner))
+            if owner != self.owner(shard):
+                done.append(Transaction(ids.owned_app_id(shard, owner), 1))
+        return done
 
     def _note(self, shard: int) -> ShardNote:
         """Return what the table says of a shard."""

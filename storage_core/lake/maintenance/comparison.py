@@ -32,6 +32,7 @@ from storage_core.lake.maintenance.names import (
 from storage_core.lake.maintenance.report import LakeCheck, LakeProblem
 from storage_core.lake.maintenance.rows import RowCheck
 from storage_core.lake.publish import target_of
+from storage_core.lake.publishing.followed import follower_of
 from storage_core.lake.publishing.mirror import (
     ShardListing,
     StepLimits,
@@ -39,7 +40,7 @@ from storage_core.lake.publishing.mirror import (
     next_step,
     parts_without_files,
 )
-from storage_core.lake.publishing.publication import follower_of, stream_of
+from storage_core.lake.publishing.publication import stream_of
 from storage_core.lake.status import shard_status
 from storage_core.lake.table import LakeTable
 from storage_core.lake.target import LakeTarget

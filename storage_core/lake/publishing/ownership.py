@@ -3,7 +3,8 @@
 Two logs of one partition have its rows in parts of their own. If both published in turns, each
 would take the other's files out of the table, of which its root may have no other copy. So whoever
 is not the owner is refused; but a log that began from what the owner had published goes on, and
-the table names it with its first commit.
+the table names it with its first commit. That it does once: should the predecessor take over again,
+the log is refused as any other is.
 """
 
 from dataclasses import dataclass
@@ -11,7 +12,8 @@ from typing import Literal
 
 from storage_core.errors import ForeignDataError
 from storage_core.lake.app_id import owner_number
-from storage_core.read.follow.follower import ShardFollower
+from storage_core.lake.publishing.followed import follower_of
+from storage_core.lake.table import LakeTable
 from storage_core.reader import StreamReader
 
 # Who an owner is, as seen from a log.
@@ -29,7 +31,8 @@ class PublishingLog:
     Attributes:
         shard: The shard.
         number: The number of the log.
-        predecessor: That of the log from whose table it began; None if it began from none.
+        predecessor: That of the log from whose table it began; None if it began from none, or
+            became the owner since.
     """
 
     shard: int
@@ -68,13 +71,17 @@ class PublishingLog:
             raise LakeOwnerError(message, stream=stream, shard=self.shard)
 
 
-def log_of(reader: StreamReader, shard: int, follower: ShardFollower) -> PublishingLog:
-    """Return the log of a shard.
+def log_of(reader: StreamReader, shard: int, table: LakeTable | None) -> PublishingLog:
+    """Return the log of a shard, as a table may name it.
 
     Args:
-        reader: The stream.
+        reader: The stream, opened by the path of its root.
         shard: The shard's number.
-        follower: What follows it by its files.
+        table: The table as it was loaded; None where there is none.
     """
-    predecessor = follower.ask(lambda view: view.state.lake_predecessor)
-    return PublishingLog(shard, owner_number(reader.lineage(shard)), predecessor)
+    number = owner_number(reader.lineage(shard))
+    predecessor = follower_of(reader, shard).ask(lambda view: view.state.lake_predecessor)
+    is_named = table is not None and predecessor == table.owner(shard)
+    if table is not None and is_named and table.has_owned(shard, number):
+        predecessor = None
+    return PublishingLog(shard, number, predecessor)

@@ -33,6 +33,7 @@ from storage_core.lake.image import Image, images
 from storage_core.lake.image_names import image_of_path
 from storage_core.lake.maintenance.addresses import visible_addresses
 from storage_core.lake.publishing.consent import Consent
+from storage_core.lake.publishing.followed import follower_of
 from storage_core.lake.publishing.mirror import MirrorStep, ShardListing
 from storage_core.lake.publishing.open_tables import OpenTables
 from storage_core.lake.publishing.ownership import PublishingLog, log_of
@@ -45,7 +46,6 @@ from storage_core.lake.target import LakeTarget, lake_target
 from storage_core.parts.part_home import local_files
 from storage_core.parts.progress import OnRows, ignore_rows
 from storage_core.parts.snapshot import Part, part_path, parts_directory
-from storage_core.read.follow.follower import ShardFollower
 from storage_core.reader import StreamReader
 from storage_core.sql.part_groups import PART_GONE, PartGoneError, damaged_part
 
@@ -293,7 +293,7 @@ class Publication:
         return max(self._reader.born(shard), min([begin, *firsts]))
 
     def _log(self, shard: int) -> PublishingLog:
-        return log_of(self._reader, shard, follower_of(self._reader, shard))
+        return log_of(self._reader, shard, self._table)
 
     def _refuse_older_copy(self, shard: int, parts: ShardParts, published: int) -> None:
         """Refuse a stream that has less than it published, unless others copy its topic too.
@@ -411,16 +411,3 @@ def stream_of(reader: StreamReader) -> LakeStream:
         message = "an archived log is not published; the log in its place is"
         raise InvalidRequestError(message, stream=files.meta.name)
     return lake_stream(files.meta, root_file.root_id(files.directory.parent))
-
-
-def follower_of(reader: StreamReader, shard: int) -> ShardFollower:
-    """Return what follows a shard by its files.
-
-    Raises:
-        InvalidRequestError: There is no such shard, or the reader asks a server.
-    """
-    follower = reader.shard(shard)
-    if isinstance(follower, ShardFollower):
-        return follower
-    message = "the lake is made of a stream's files: open it by the path of its root"
-    raise InvalidRequestError(message, stream=reader.rows.shards.meta.name)

@@ -11,7 +11,6 @@ from storage_core.errors import InvalidRequestError
 from storage_core.lake.app_id import LakeStream, lake_stream, owner_number
 from storage_core.lake.options_file import lake_options
 from storage_core.lake.publishing.ownership import log_of
-from storage_core.lake.publishing.publication import follower_of
 from storage_core.lake.table import LakeTable
 from storage_core.lake.target import LakeTarget, lake_target
 from storage_core.reader import StreamReader
@@ -60,20 +59,20 @@ def lake_positions(
         return {}
     ends = {shard: table.published(shard) for shard in sorted(set(shards))}
     return {
-        shard: LakePosition(shard, end, _is_own(files, shard, table.owner(shard)))
+        shard: LakePosition(shard, end, _is_own(files, shard, table))
         for shard, end in ends.items()
         if end is not None
     }
 
 
-def _is_own(files: StreamFiles, shard: int, owner: int | None) -> bool:
-    lineage = files.settings.lineages.get(shard)
+def _is_own(files: StreamFiles, shard: int, table: LakeTable) -> bool:
+    lineage, owner = files.settings.lineages.get(shard), table.owner(shard)
     if lineage is None:
         return False
     if owner is None or owner == owner_number(lineage.hex()):
         return True
     with StreamReader.open(files.directory.parent, files.meta.name) as reader:
-        return log_of(reader, shard, follower_of(reader, shard)).may_publish(owner)
+        return log_of(reader, shard, table).may_publish(owner)
 
 
 def origin_stream(root: str | PathLike[str], name: str) -> StreamFiles:

@@ -189,3 +189,20 @@ def test_reads_of_parts_that_only_the_lake_has_outlast_a_second_root(owners):
         assert reader.read(columns=["address"]).num_rows == 200
     first.seal(200, 300)
     assert first.publish().end == 300
+
+
+def test_predecessor_that_takes_over_again_is_the_owner_from_then_on(owners):
+    first, heir = owners.begin(100), owners.begin(100)
+    first.seal(100, 150)
+    first.publish()
+    heir.seal(100, 150)
+    follow(heir, first)
+    heir.publish()
+    assert seen_owner(heir, owners) == "this log"
+    first.seal(150, 200)
+    first.publish(take_over=True)
+    assert seen_owner(heir, owners) == "another log"
+    heir.seal(150, 250)
+    with pytest.raises(LakeOwnerError, match="--take-over"):
+        heir.publish()
+    assert owners.addresses() == list(range(100, 200))
