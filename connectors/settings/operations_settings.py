@@ -27,6 +27,7 @@ LOGGERS: Final = (
     "lake_timer",
     "last_publish",
     "maintenance_timer",
+    "other_owners",
     "partition_faults",
     "progress",
     "quarantine",

@@ -284,7 +284,7 @@ class LakeShards:
         )
         if begun.damaged_runs:
             self._log.warning(
-                "heads runs of the lake are damaged; dead letters may be missing",
+                "heads runs damaged",
                 topic=topic,
                 shard=begun.shard,
                 runs=list(begun.damaged_runs),

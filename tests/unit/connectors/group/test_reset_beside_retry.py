@@ -82,7 +82,7 @@ def test_retry_that_has_the_partition_and_waits_for_the_stream_has_the_reset_ref
         retry.start()
         assert makes_shard.wait(WAIT_MAX_S)
 
-    under_lock = Step(archiving, "_clear_away")
+    under_lock = Step(archiving, "clear_away")
     with before(Step(Stream, "add_shards"), makes_shard.set), before(under_lock, begin_retry):
         reset = refusal_of(letters.resets)
     retry.join()
