@@ -21,6 +21,8 @@ if TYPE_CHECKING:
         ShardLakeStatus,
         ShardPublished,
     )
+    from storage_core.lake.repair.repair import repair_lake
+    from storage_core.lake.repair.report import LakeRepair, RepairedFile
     from storage_core.lake.status import lake_status, shard_status
     from storage_core.lake.takeover.begin import BegunShard, begin_from_lake
     from storage_core.lake.takeover.positions import LakePosition, lake_positions
@@ -43,6 +45,8 @@ else:
                 "ShardLakeStatus",
                 "ShardPublished",
             ),
+            "repair.repair": ("repair_lake",),
+            "repair.report": ("LakeRepair", "RepairedFile"),
             "status": ("lake_status", "shard_status"),
             "takeover.begin": ("BegunShard", "begin_from_lake"),
             "takeover.positions": ("LakePosition", "lake_positions"),
@@ -62,12 +66,14 @@ __all__: Final = [
     "LakePosition",
     "LakeProblem",
     "LakePublisher",
+    "LakeRepair",
     "LakeStarter",
     "LakeStatus",
     "LakeTarget",
     "LakeVacuum",
     "PublishOrder",
     "PublishReport",
+    "RepairedFile",
     "ShardLakeStatus",
     "ShardPublished",
     "TableFiles",
@@ -80,6 +86,7 @@ __all__: Final = [
     "option_texts",
     "publish_shard",
     "publish_stream",
+    "repair_lake",
     "shard_status",
     "table_files",
     "target_of",

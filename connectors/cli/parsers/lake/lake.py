@@ -53,12 +53,13 @@ TakeOver = Annotated[
         "and its root can lose rows that only the lake has.",
     ),
 ]
-Repair = Annotated[
-    bool,
+OtherRoots = Annotated[
+    list[Path] | None,
     typer.Option(
-        "--repair",
-        help="Upload again what the table or its store has lost of what was published: files of "
-        "parts, and heads runs.",
+        "--from",
+        metavar="ROOT",
+        help="Another root that has the stream, or a copy of one: files of parts are taken from "
+        "there, by their digests; may be given several times.",
     ),
 ]
 GraceHours = Annotated[
@@ -76,7 +77,6 @@ def publish(  # noqa: PLR0913 - one parameter an option
     stream: StreamName,
     accept_hole: AcceptHole = False,
     take_over: TakeOver = False,
-    repair: Repair = False,
     lake_options: LakeOptions = None,
     as_json: AsJson = False,
 ) -> None:
@@ -134,8 +134,30 @@ def check(
 ) -> None:
     """Compare the files of a stream's table with its parts: names, sizes and rows, by range.
 
-    A line says what was compared; the exit code is 5 where there is a problem. What the next
-    publish does, as for parts that were merged since, is none. Nothing is changed.
+    Files of parts on this machine are compared too. A line says what was compared; the exit code is
+    5 where there is a problem. What the next publish does, as for parts that were merged since, is
+    none. Nothing is changed: `shardlog lake repair` does that.
 
     Example: shardlog lake check ./data telemetry --read
+    """
+
+
+@app.command("repair", short_help="Make good what was lost or damaged.")
+@done_in("connectors.cli.commands.lake.repair")
+def repair(  # noqa: PLR0913 - one parameter an option
+    root: Root,
+    stream: StreamName,
+    read: ReadWhole = False,
+    others: OtherRoots = None,
+    lake_options: LakeOptions = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare as `check` does, and make good what the table, its store or this machine has lost.
+
+    A damaged part is brought from the lake, and what the lake lacks is uploaded from the parts.
+    What neither has is taken from an archived log of the stream, or from the roots of --from. Every
+    file is compared with its digest. What is sealed is published. A line says what was done with
+    each file, and what is wrong still; the exit code is 5 where something is.
+
+    Example: shardlog lake repair ./data telemetry --read
     """
