@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from storage_core.lake.status import lake_status, shard_status
     from storage_core.lake.takeover.begin import BegunShard, begin_from_lake
     from storage_core.lake.takeover.positions import LakePosition, lake_positions
+    from storage_core.lake.takeover.prospects import BeginProspect, begin_prospects
     from storage_core.lake.takeover.starter import LakeStarter
     from storage_core.lake.target import LakeTarget, lake_target
     from storage_core.lake.version_files import TableFiles, table_files
@@ -50,6 +51,7 @@ else:
             "status": ("lake_status", "shard_status"),
             "takeover.begin": ("BegunShard", "begin_from_lake"),
             "takeover.positions": ("LakePosition", "lake_positions"),
+            "takeover.prospects": ("BeginProspect", "begin_prospects"),
             "takeover.starter": ("LakeStarter",),
             "version_files": ("TableFiles", "table_files"),
             "target": ("LakeTarget", "lake_target"),
@@ -60,6 +62,7 @@ else:
 
 __all__: Final = [
     "LAKE_OPTIONS_VARIABLE",
+    "BeginProspect",
     "BegunShard",
     "LakeCheck",
     "LakeOwnerError",
@@ -78,6 +81,7 @@ __all__: Final = [
     "ShardPublished",
     "TableFiles",
     "begin_from_lake",
+    "begin_prospects",
     "check_lake",
     "lake_options",
     "lake_positions",

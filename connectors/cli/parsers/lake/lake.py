@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import typer
 
 from connectors.cli.parsing.group import Group
-from connectors.cli.parsing.options import AsJson, Execute, Root, StreamName
+from connectors.cli.parsing.options import AsJson, Execute, KafkaSettings, Root, StreamName
 from connectors.cli.parsing.work import done_in
 
 # Where a command is told nothing, the environment may name the file (lake/options_file.py).
@@ -60,6 +60,28 @@ OtherRoots = Annotated[
         metavar="ROOT",
         help="Another root that has the stream, or a copy of one: files of parts are taken from "
         "there, by their digests; may be given several times.",
+    ),
+]
+Shards = Annotated[
+    list[int],
+    typer.Option(
+        "--shard", metavar="N", help="The shard; may be given several times.", show_default=False
+    ),
+]
+AcceptLoss = Annotated[
+    bool,
+    typer.Option(
+        "--accept-loss",
+        help="Also where the log has rows that neither the table nor Kafka may have.",
+    ),
+]
+Brokers = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap",
+        metavar="HOST:PORT",
+        envvar="KAFKA_BOOTSTRAP",
+        help="Kafka brokers, which are asked whether they have what comes behind the table.",
     ),
 ]
 GraceHours = Annotated[
@@ -160,4 +182,27 @@ def repair(  # noqa: PLR0913 - one parameter an option
     each file, and what is wrong still; the exit code is 5 where something is.
 
     Example: shardlog lake repair ./data telemetry --read
+    """
+
+
+@app.command("begin", short_help="Let shards begin anew from the table.")
+@done_in("connectors.cli.commands.lake.begin")
+def begin(  # noqa: PLR0913 - one parameter an option
+    root: Root,
+    stream: StreamName,
+    shard: Shards,
+    accept_loss: AcceptLoss = False,
+    execute: Execute = False,
+    bootstrap: Brokers = None,
+    kafka: KafkaSettings = None,
+    lake_options: LakeOptions = None,
+    as_json: AsJson = False,
+) -> None:
+    """Give shards new logs that begin with what the table has, as where a log is damaged.
+
+    The log before is archived whole. The worker goes on in Kafka at the published address. Refused
+    where the log has rows above it, unless Kafka has them as the brokers say; and while a writer
+    holds the shard. Without --execute it only says what would happen.
+
+    Example: shardlog lake begin ./data telemetry --shard 2 --bootstrap 127.0.0.1:9092 --execute
     """
