@@ -163,14 +163,14 @@ class Roots:
         ):
             self.owner.publish()
 
-    def damage(self, which: int, in_store: bool) -> None:
+    def damage(self, place: int, in_store: bool) -> None:
         """Let a file be damaged that the owner has and the store, here or there; repair it."""
         self.publish()
-        places = [(part.path, self._stored(part)) for part in self.owner.stream.parts()]
-        both = [place for place in places if all(file.exists() for file in place)]
+        pairs = [(part.path, self._stored(part)) for part in self.owner.stream.parts()]
+        both = [pair for pair in pairs if all(file.exists() for file in pair)]
         if not both:
             return
-        here, stored = both[which % len(both)]
+        here, stored = both[place % len(both)]
         file, other = (stored, here) if in_store else (here, stored)
         file.write_bytes(flipped(other.read_bytes()))
         done = repair_lake(self.owner.root, NAME, read=True)

@@ -66,11 +66,11 @@ def repair_lake(  # noqa: PLR0913 - how a call is bounded and followed
         if table is None:
             return LakeRepair((), 0, before, ())
         lake = LakeParts(place, lake_cache(Path(root).absolute()))
-        damaged = {one.file for one in before.problems if one.kind == "digest" and one.file}
+        damaged = {fault.file for fault in before.problems if fault.kind == "digest" and fault.file}
         here = {
-            (one.shard, one.file)
-            for one in before.problems
-            if one.kind == "part" and one.shard is not None and one.file is not None
+            (fault.shard, fault.file)
+            for fault in before.problems
+            if fault.kind == "part" and fault.shard is not None and fault.file is not None
         }
         local = LocalRepair(reader, table, lake, copies, damaged, here)
         for shard in reader.committed():
@@ -80,8 +80,9 @@ def repair_lake(  # noqa: PLR0913 - how a call is bounded and followed
         )
         publication = Publication(reader, place, scratch, on_rows, consent)
         done = publish_in_rounds(publication, reader.committed())  # 3
-        uploaded = [file for one in done.published.values() for file in _uploaded(one)]
-        runs = sum(one.runs_written for one in done.published.values())
+        published = done.published.values()
+        uploaded = [file for shard in published for file in _uploaded(shard)]
+        runs = sum(shard.runs_written for shard in published)
     after = check_lake(root, name, target, read=read, on_rows=on_rows)  # 4
     repaired = (*local.repaired, *uploaded)
     return LakeRepair(repaired, runs, after, tuple(done.errors.values()))

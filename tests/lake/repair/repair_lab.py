@@ -73,8 +73,8 @@ class RepairLab(PublishLab):
 
     def problems(self, *, read: bool = True) -> list[tuple[str, str | None]]:
         """Return what a check finds: what is wrong with which file."""
-        found = check_lake(self.root, NAME, read=read).problems
-        return [(problem.kind, problem.file) for problem in found]
+        problems = check_lake(self.root, NAME, read=read).problems
+        return [(problem.kind, problem.file) for problem in problems]
 
     @override
     def check(self) -> None:
@@ -83,10 +83,12 @@ class RepairLab(PublishLab):
         assert self.places() == sorted(visible)
         with StreamReader.open(self.root, NAME) as reader:
             parts = {(part.shard, part.entry.number): part for part in reader.parts()}
-        shown = list(self.root.rglob("parts/*.parquet"))
+        visible_files = list(self.root.rglob("parts/*.parquet"))
         here = [part for part in parts.values() if part.path.exists()]
-        assert len(shown) == len(here)
-        rows = ds.dataset([str(path) for path in shown]).count_rows() if shown else 0
+        assert len(visible_files) == len(here)
+        rows = (
+            ds.dataset([str(path) for path in visible_files]).count_rows() if visible_files else 0
+        )
         assert rows == sum(part.entry.rows for part in here)
 
 

@@ -154,3 +154,17 @@ def test_reader_that_met_the_damage_reads_on_once_it_is_repaired(lab):
             reader.read()
         lab.repair(read=True)
         assert reader.read().num_rows == len(lab.visible())
+
+
+def test_part_that_the_log_cannot_rebuild_is_brought_from_the_lake(lab):
+    part = lab.fill_and_publish().part()
+    rows = len(lab.visible())
+    lab.stream.trim()
+    lab.damage(part)
+    with pytest.raises(CorruptionError, match="`shardlog lake repair` brings it") as raised:
+        lab.stream.seal(rebuild=True)
+    assert (raised.value.start, raised.value.end) == (part.entry.first, part.entry.last + 1)
+    assert not any(lab.stream.lost_ranges().values())
+    assert lab.repair(read=True) == [("from lake", part.path.name)]
+    assert len(lab.visible()) == rows
+    assert not lab.stream.seal(rebuild=True).steps

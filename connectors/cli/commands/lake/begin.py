@@ -23,7 +23,7 @@ def begin(  # noqa: PLR0913 - one parameter an option
     *,
     root: Path,
     stream: str,
-    shard: Sequence[int],
+    shard: list[int],
     accept_loss: bool,
     execute: bool,
     bootstrap: str | None,
@@ -119,7 +119,8 @@ def _line(prospect: BeginProspect, begun: BegunShard | None) -> str:
         )
     archived = ""
     if prospect.has_log:
-        known = prospect.committed is not None
-        goes = f"goes up to {prospect.committed}" if known else "has no marker that can be read"
+        goes = "has no marker that can be read"
+        if prospect.committed is not None:
+            goes = f"goes up to {prospect.committed}"
         archived = f"; its log, which {goes}, would be archived"
     return f"shard {number} would begin from the lake, up to {end}, where Kafka goes on{archived}"

@@ -1,6 +1,5 @@
 """`shardlog lake repair`: what the table, its store or this machine has lost, made good."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
@@ -28,7 +27,7 @@ def repair(  # noqa: PLR0913 - one parameter an option
     root: Path,
     stream: str,
     read: bool,
-    others: Sequence[Path] | None,
+    others: list[Path] | None,
     lake_options: Path | None,
     as_json: bool,
 ) -> None:
