@@ -380,7 +380,7 @@ class Publication:
     def _damaged(self, part: Part, damage: str) -> CorruptionError:
         message = (
             f"{damage}, so it cannot be published; `seal` with rebuild builds it again, if the log "
-            "has its rows"
+            "has its rows, and `shardlog lake repair` brings it from whoever has the file"
         )
         return damaged_part(self._files.meta.name, part, message)
 
