@@ -44,6 +44,9 @@ def _print(stream: str, report: LakeCheck, *, read: bool) -> None:
     _print_unpublished(report)
     if report.pending:
         print_line(f"  the next publish adds or removes: {counted(report.pending, 'file')}")
+    if report.problems:
+        how = " --read" if read else ""
+        print_line(f"  `shardlog lake repair{how}` makes good what somebody has still")
     for line in report.unchecked:
         print_line(f"  not compared: {line}")
 
