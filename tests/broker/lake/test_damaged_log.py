@@ -71,10 +71,10 @@ def test_log_with_rows_of_its_own_begins_anew_only_where_kafka_has_them(
     refused = shardlog(*begin)
     assert (refused.code, refused.err.count("\n")) == (EXIT_USAGE, 1)
     assert "addresses [300, 500)" in refused.err
-    asked = (*begin, "--bootstrap", topic.bootstrap)
-    assert shardlog(*asked).code == 0
+    with_brokers = (*begin, "--bootstrap", topic.bootstrap)
+    assert shardlog(*with_brokers).code == 0
     lab.cluster.delete_records(topic.partitions()[0], 400)
-    refused = shardlog(*asked, "--execute")
+    refused = shardlog(*with_brokers, "--execute")
     assert (refused.code, refused.err.count("\n")) == (EXIT_USAGE, 1)
     assert "the table ends at 300 and Kafka begins at 400" in refused.err
     assert published_rows(target) == [(0, address) for address in range(300)]
