@@ -168,3 +168,13 @@ def test_part_that_the_log_cannot_rebuild_is_brought_from_the_lake(lab):
     assert lab.repair(read=True) == [("from lake", part.path.name)]
     assert len(lab.visible()) == rows
     assert not lab.stream.seal(rebuild=True).steps
+
+
+def test_stored_file_that_is_damaged_takes_no_part_s_place_though_nobody_had_read_it(lab):
+    part = lab.fill_and_publish().part()
+    cut = part.path.read_bytes()[:-1]
+    part.path.write_bytes(cut)
+    lab.damage_stored(part)
+    assert lab.try_repair().repaired == ()
+    assert part.path.read_bytes() == cut
+    assert list(part.path.parent.glob("*.draft")) == []
