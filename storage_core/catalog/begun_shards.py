@@ -16,7 +16,7 @@ A log in its place that options.json does not name was never opened; its marker 
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -31,13 +31,15 @@ from storage_core.catalog.archived_shards import (
 from storage_core.catalog.births import BEGUN_FILE, make_shard, new_lineage, remove_unborn_shard
 from storage_core.catalog.changes import locked, rewritten
 from storage_core.catalog.stream_file import StreamFiles, shard_directory
+from storage_core.engine.commit_marker import MARKER_FILE, create_marker, open_marker
 from storage_core.engine.writer_lock import WriterLock
 from storage_core.errors import UnavailableError
 from storage_core.platform.clock import Clock
-from storage_core.platform.durable_file import move_directory, taking_errors
+from storage_core.platform.durable_file import move_directory, sync_directory, taking_errors
 from storage_core.platform.file_lock import DirectoryLock
 
 _MAKING: Final = "~begun~"
+_SLOTS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,8 @@ def put_begun_log(files: StreamFiles, log: BegunLog, born: int, clock: Clock) ->
     Raises:
         UnavailableError: Another log has come there since; or a writer holds the shard, or the
             disk refuses. Nothing was changed.
-        CorruptionError: The stream's files, or the shard's marker, are damaged.
+        CorruptionError: The stream's files are damaged. Damage of the log that was there does not
+            matter.
     """
     stream, shard = files.directory, log.shard
     with taking_errors(stream, "putting a log in its place"), locked(stream):
@@ -111,15 +114,43 @@ def put_begun_log(files: StreamFiles, log: BegunLog, born: int, clock: Clock) ->
         if log.replaced is None:
             return _put_new(files, log, born)
         clear_away(files, [shard])
+        _make_missing(files, shard)
         lock = WriterLock.acquire(
             files.shard_directory(shard), clock, stream=files.meta.name, shard=shard
         )
         with lock:
+            _make_marker_whole(files, shard)
             archived = archived_log(files, shard, clock)
             move_directory(log.directory, stream / log_name(shard, log.lineage.hex()))
             files = put_in_place(files, [archived], {shard: log.lineage}, {shard: born})
             move_aside(stream, archived)
     return files
+
+
+def _make_missing(files: StreamFiles, shard: int) -> None:
+    """Make a log whose directory is gone anew, without a row, so that it is archived as any other.
+
+    Of which log the shard was is remembered then.
+    """
+    directory = files.shard_directory(shard)
+    if not directory.exists():
+        make_shard(directory, files.born(shard), files.lineage(shard))
+
+
+def _make_marker_whole(files: StreamFiles, shard: int) -> None:
+    """Make both slots of a log's marker valid; the holder of its lock alone may.
+
+    Where none is, nobody knows what was committed: the log has its files then, and shows no row.
+    """
+    path = files.shard_directory(shard) / MARKER_FILE
+    marker, valid_slots = open_marker(path) if path.exists() else (None, 0)
+    if marker is None:
+        create_marker(path, files.born(shard), files.lineage(shard))
+        sync_directory(path.parent)
+        return
+    with closing(marker):
+        if valid_slots < _SLOTS:
+            marker.write_both(marker.state)
 
 
 def _put_new(files: StreamFiles, log: BegunLog, born: int) -> StreamFiles:

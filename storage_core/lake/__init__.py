@@ -21,9 +21,12 @@ if TYPE_CHECKING:
         ShardLakeStatus,
         ShardPublished,
     )
+    from storage_core.lake.repair.repair import repair_lake
+    from storage_core.lake.repair.report import LakeRepair, RepairedFile
     from storage_core.lake.status import lake_status, shard_status
     from storage_core.lake.takeover.begin import BegunShard, begin_from_lake
     from storage_core.lake.takeover.positions import LakePosition, lake_positions
+    from storage_core.lake.takeover.prospects import BeginProspect, begin_prospects
     from storage_core.lake.takeover.starter import LakeStarter
     from storage_core.lake.target import LakeTarget, lake_target
     from storage_core.lake.version_files import TableFiles, table_files
@@ -43,9 +46,12 @@ else:
                 "ShardLakeStatus",
                 "ShardPublished",
             ),
+            "repair.repair": ("repair_lake",),
+            "repair.report": ("LakeRepair", "RepairedFile"),
             "status": ("lake_status", "shard_status"),
             "takeover.begin": ("BegunShard", "begin_from_lake"),
             "takeover.positions": ("LakePosition", "lake_positions"),
+            "takeover.prospects": ("BeginProspect", "begin_prospects"),
             "takeover.starter": ("LakeStarter",),
             "version_files": ("TableFiles", "table_files"),
             "target": ("LakeTarget", "lake_target"),
@@ -56,22 +62,26 @@ else:
 
 __all__: Final = [
     "LAKE_OPTIONS_VARIABLE",
+    "BeginProspect",
     "BegunShard",
     "LakeCheck",
     "LakeOwnerError",
     "LakePosition",
     "LakeProblem",
     "LakePublisher",
+    "LakeRepair",
     "LakeStarter",
     "LakeStatus",
     "LakeTarget",
     "LakeVacuum",
     "PublishOrder",
     "PublishReport",
+    "RepairedFile",
     "ShardLakeStatus",
     "ShardPublished",
     "TableFiles",
     "begin_from_lake",
+    "begin_prospects",
     "check_lake",
     "lake_options",
     "lake_positions",
@@ -80,6 +90,7 @@ __all__: Final = [
     "option_texts",
     "publish_shard",
     "publish_stream",
+    "repair_lake",
     "shard_status",
     "table_files",
     "target_of",

@@ -37,7 +37,6 @@ def publish_shard(  # noqa: PLR0913 - how a call is bounded and followed
     commits_max: int | None = None,
     accept_hole: bool = False,
     take_over: bool = False,
-    repair: bool = False,
     tables: OpenTables | None = None,
 ) -> ShardPublished:
     """Publish what is sealed of a shard, in steps of some parts, each of which is one commit.
@@ -73,7 +72,6 @@ def publish_shard(  # noqa: PLR0913 - how a call is bounded and followed
             source had lost what lies between; the table never has it then.
         take_over: Publish though another log publishes the shard. That one is refused from then
             on; rows that its root has in the table alone are lost to it.
-        repair: Upload again what the table or its store has lost of parts that were published.
         tables: Tables that stay loaded from call to call; if None this call loads its own.
 
     Raises:
@@ -84,8 +82,8 @@ def publish_shard(  # noqa: PLR0913 - how a call is bounded and followed
         LostRangeError: The log begins above the published address.
         UnavailableError: The store does not answer, or others commit all the time.
     """
-    consent = Consent(accept_hole, take_over, repair)
-    with _scratch(scratch) as directory:
+    consent = Consent(accept_hole, take_over)
+    with scratch_directory(scratch) as directory:
         publication = Publication(reader, target, directory, on_rows, consent, tables)
         done = publish_in_rounds(publication, [shard], commits_max)
         done.raise_first()
@@ -101,7 +99,6 @@ def publish_stream(  # noqa: PLR0913 - how a call is bounded and followed
     on_rows: OnRows | None = None,
     accept_hole: bool = False,
     take_over: bool = False,
-    repair: bool = False,
 ) -> PublishReport:
     """Publish what is sealed of all shards of a stream, in commits that each are of all of them.
 
@@ -115,7 +112,6 @@ def publish_stream(  # noqa: PLR0913 - how a call is bounded and followed
         on_rows: Called again and again with how many rows were uploaded so far.
         accept_hole: As `publish_shard` takes it.
         take_over: As `publish_shard` takes it.
-        repair: As `publish_shard` takes it.
 
     Raises:
         CorruptionError: A part is damaged, or the table lacks one; all that can be is published.
@@ -123,8 +119,8 @@ def publish_stream(  # noqa: PLR0913 - how a call is bounded and followed
         InvalidRequestError: There is no such stream, or it has no lake.
         ShardlogError: As `publish_shard` does.
     """
-    consent = Consent(accept_hole, take_over, repair)
-    with StreamReader.open(root, name) as reader, _scratch(None) as directory:
+    consent = Consent(accept_hole, take_over)
+    with StreamReader.open(root, name) as reader, scratch_directory(None) as directory:
         place = target or target_of(reader)
         publication = Publication(reader, place, directory, on_rows, consent)
         done = publish_in_rounds(publication, reader.committed())
@@ -146,7 +142,7 @@ def target_of(reader: StreamReader) -> LakeTarget:
 
 
 @contextmanager
-def _scratch(directory: Path | None) -> Iterator[Path]:
+def scratch_directory(directory: Path | None = None) -> Iterator[Path]:
     """Give an empty directory, below the one named or below that of temporary files."""
     if directory is None:
         private = PrivateDirectory(SystemClock())

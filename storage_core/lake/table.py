@@ -71,7 +71,7 @@ class LakeTable:
             loaded: The table.
             clock: Tells when files are added and removed.
         """
-        self._target = target
+        self.target: Final = target
         self._stream = stream
         self._clock = clock
         self._store = FileStore(target)
@@ -324,11 +324,11 @@ class LakeTable:
         """Load the newest version, of which it is known that it is not loaded."""
         with suppress(ShardlogError), self._errors("loading a newer version"):
             if self._loaded.advance():
-                refuse_unusable(self._delta, self._target, self._stream)
+                refuse_unusable(self._delta, self.target, self._stream)
                 return
-        opened = type(self).open(self._target, self._stream, clock=self._clock)
+        opened = type(self).open(self.target, self._stream, clock=self._clock)
         if opened is None:
-            message = f"the table at {self._target.uri} is gone"
+            message = f"the table at {self.target.uri} is gone"
             raise ForeignDataError(message, stream=self._stream.name)
         self._loaded = opened._loaded  # noqa: SLF001 - of this class
 
@@ -446,7 +446,7 @@ class LakeTable:
         # Another owner may have gone on from there meanwhile.
         if published is None or published < change.end or self.version <= loaded:
             message = (
-                f"the table at {self._target.uri} does not show a commit that was taken; its store "
+                f"the table at {self.target.uri} does not show a commit that was taken; its store "
                 "must show what was written before"
             )
             raise UnavailableError(message, stream=self._stream.name, shard=change.shard)
@@ -477,8 +477,8 @@ class LakeTable:
         self._store.sync(log_path(self.version))
 
     def _conflict(self) -> LakeConflictError:
-        message = f"somebody else has committed to the table at {self._target.uri}"
+        message = f"somebody else has committed to the table at {self.target.uri}"
         return LakeConflictError(message, stream=self._stream.name)
 
     def _errors(self, doing: str) -> AbstractContextManager[None]:
-        return store_errors(self._target.uri, doing)
+        return store_errors(self.target.uri, doing)

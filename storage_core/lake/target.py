@@ -44,6 +44,10 @@ class LakeTarget:
         """The directory of the table, if it is one of this machine."""
         return lake_directory(self.uri)
 
+    def is_lake_of(self, uri: str | None) -> bool:
+        """Tell whether it is the place that a stream's option `lake` names."""
+        return uri is not None and checked_lake_uri(uri) == self.uri
+
 
 def lake_target(uri: str, options: Mapping[str, str] | None = None) -> LakeTarget:
     """Return the target that a URI or an absolute path names.

@@ -1,6 +1,7 @@
 """What must be whole after any crash: small files, and directories with a list of their files.
 
-    a file         `write_once` and `replace_durably`: a draft beside it, synced, gets its name
+    a file         `write_once`, `replace_durably` and `replace_in_pieces`: a draft beside it,
+                   synced, gets its name
     a cached file  `replace_whole`: the same without a sync. What reads it proves it.
     a directory    its files are synced, then `sync_directory`; a list, which is a file as above,
                    makes them count. What the list does not name is nobody's, and is deleted by
@@ -153,9 +154,20 @@ def write_once(path: Path, data: bytes) -> bool:
 
 def replace_durably(path: Path, data: bytes) -> None:
     """Put new contents in a file's place; durable on return."""
-    with _drafted(path, (data,)) as draft:
+    replace_in_pieces(path, (data,))
+
+
+def replace_in_pieces(path: Path, pieces: Iterable[bytes]) -> None:
+    """Do as `replace_durably` with what comes in pieces; an error of theirs changes nothing."""
+    with _drafted(path, pieces) as draft:
         draft.rename(path)
     sync_directory(path.parent)
+
+
+def remove_drafts(path: Path) -> None:
+    """Remove what a crash left of new contents of a file, which nobody writes now."""
+    for left in path.parent.glob(f"{path.name}.*{DRAFT}"):
+        left.unlink(missing_ok=True)
 
 
 def replace_whole(path: Path, data: Iterable[bytes]) -> None:

@@ -6,6 +6,7 @@ from functools import partial
 
 from storage_core.errors import CorruptionError, LostRangeError
 from storage_core.format.part_entry import PartEntry
+from storage_core.parts.part_home import absent_parts
 from storage_core.parts.snapshot import index_of, listed_part, parts_directory
 from storage_core.read.snapshot import ShardSnapshot
 from storage_core.tiering.build import build_here
@@ -32,6 +33,7 @@ def rebuild_parts(shard: Shard) -> list[TieringStep]:
     Raises:
         LostRangeError: The log has lost rows of one too, or they were trimmed; it stays as it is,
             its trimmed blocks are lost from now on, and those before it are rebuilt.
+        CorruptionError: The same of one that the lake has: nothing of it is lost.
         UnavailableError: Something else held the shard for too long, or the disk refuses.
         ShardPoisonedError: The write failed, or an earlier one had.
     """
@@ -44,12 +46,38 @@ def rebuild_parts(shard: Shard) -> list[TieringStep]:
     for part in entries:
         try:
             step = run_step(shard, partial(_choose, part), build_here)
-        except LostRangeError:
+        except LostRangeError as error:
+            _refuse_if_in_lake(shard, part, error)
             shard.guard.maintain(partial(_note_trimmed, shard, part))
             raise
         if step is not None:
             steps.append(step)
     return steps
+
+
+def _refuse_if_in_lake(shard: Shard, part: PartEntry, error: LostRangeError) -> None:
+    """Refuse to take rows for lost that the lake has.
+
+    Raises:
+        CorruptionError: It has the part.
+        ShardlogError: It cannot be asked now.
+    """
+    listed = listed_part(shard.context.number, parts_directory(shard.context.directory), part)
+    elsewhere = absent_parts(listed)
+    if elsewhere is None or not elsewhere.has(listed):
+        return
+    message = (
+        "the log has no more the rows of a damaged part, and the lake has its file: "
+        "`shardlog lake repair` brings it"
+    )
+    raise CorruptionError(
+        message,
+        stream=error.stream,
+        shard=listed.shard,
+        path=listed.path,
+        start=part.first,
+        end=part.last + 1,
+    ) from error
 
 
 def _choose(part: PartEntry, shard: Shard, view: ShardSnapshot) -> Plan | None:

@@ -117,15 +117,21 @@ def part_difference(part: Part, *, reads_lake: bool = True) -> str:
     return "" if digest.digest() == part.entry.digest else "does not match its digest"
 
 
-def difference(path: Path, part: PartEntry) -> str:
+def difference(path: Path, part: PartEntry, *, reads: bool = True) -> str:
     """Say what is wrong with a part's file; nothing if all is well.
+
+    Args:
+        path: The file.
+        part: What the part list says of it.
+        reads: Whether all of it is read; else its size alone is compared.
 
     Raises:
         InvalidRequestError: This process has no right to read it, which says nothing of the file.
         UnavailableError: The system cannot read it now.
     """
     try:
-        size, digest = path.stat().st_size, digest_of(path)
+        size = path.stat().st_size
+        digest = digest_of(path) if reads and size == part.size else part.digest
     except FileNotFoundError:
         return "is missing"
     except OSError as error:

@@ -18,13 +18,23 @@ from unittest.mock import patch
 
 from deltalake import DeltaTable
 
-from storage_core import Environment, ForeignDataError, Stream, StreamOptions, UnavailableError
+from storage_core import (
+    Environment,
+    ForeignDataError,
+    Part,
+    Stream,
+    StreamOptions,
+    UnavailableError,
+)
 from storage_core.lake.file_store import FileStore, OpenedFile
+from storage_core.lake.image_names import whole_image_name
+from storage_core.lake.repair.repair import repair_lake
 from storage_core.lake.table import LakeTable
 from storage_core.lake.takeover.begin import begin_from_lake
 from storage_core.testing import ManualClock, SimulatedCrash
 from tests.lab import as_arrow
 from tests.lake.publish.publish_lab import BEFORE, BEHIND, Changes
+from tests.lake.repair.repair_lab import flipped
 from tests.lake.support.stores import DirectoryStore
 from tests.lake.takeover.takeover_lab import NAME, SHARD, Root
 from tests.model.keyed import id_of
@@ -153,6 +163,21 @@ class Roots:
         ):
             self.owner.publish()
 
+    def damage(self, place: int, in_store: bool) -> None:
+        """Let a file be damaged that the owner has and the store, here or there; repair it."""
+        self.publish()
+        pairs = [(part.path, self._stored(part)) for part in self.owner.stream.parts()]
+        both = [pair for pair in pairs if all(file.exists() for file in pair)]
+        if not both:
+            return
+        here, stored = both[place % len(both)]
+        file, other = (stored, here) if in_store else (here, stored)
+        file.write_bytes(flipped(other.read_bytes()))
+        done = repair_lake(self.owner.root, NAME, read=True)
+        assert done.is_clean, (done.left.problems, done.errors)
+        assert [one.kind for one in done.repaired] == ["uploaded" if in_store else "from lake"]
+        assert file.read_bytes() == other.read_bytes()
+
     def publish_formerly(self) -> None:
         """Let a root publish that once owned the partition, and does not know that it is over."""
         for root in self._former[-1:]:
@@ -252,6 +277,10 @@ class Roots:
         self.plain.append_batch([record for _, record in records], self._now, addresses)
         self.plain.commit(self._now)
         self._written.update((row.address, row) for row in self.plain.rows)
+
+    def _stored(self, part: Part) -> Path:
+        assert self._target.directory is not None
+        return self._target.directory / whole_image_name(SHARD, part.entry)
 
     def _abandon(self) -> None:
         """Let the owner's process die."""

@@ -6,6 +6,7 @@ show, and judges the records that come then as the log before it would have.
 Method: the owner of a partition appends, seals, compacts, trims, expires and publishes; its root is
 lost, or another takes over while it does not hear of it, or its own root begins anew. Any call to
 the store may fail on the way, before it took effect or behind that, and the process may die there.
+A file of a part is damaged, here or in the store, and repaired from the other.
 After each step the rows of the owner are those of the lists, and the table has each row below the
 published address once, as it was written.
 
@@ -66,6 +67,7 @@ _actions = st.one_of(
     _publish,
     st.tuples(st.just("fail_to_publish"), *_failure),
     st.tuples(st.just("publish_formerly")),
+    st.tuples(st.just("damage"), st.integers(0, 9), st.booleans()),
     st.tuples(st.just("lose"), *_failure),
     st.tuples(st.just("lose"), *_failure),
     st.tuples(st.just("take_over"), *_failure),

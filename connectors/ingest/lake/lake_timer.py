@@ -213,7 +213,7 @@ class LakeTimer:
             if done.parts_lost:
                 reason = (
                     f"the table lacks {done.parts_lost} parts that were published; "
-                    "`shardlog lake publish --repair` brings them back"
+                    "`shardlog lake repair` brings them back"
                 )
                 self._failures.note(Partition(topic, number), reason, self._now_s)
             if not done.is_whole:

@@ -11,7 +11,7 @@ Rooms below ask by `lake_parts` (storage_core/parts/part_home.py). Any thread an
 """
 
 import os
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import cache
@@ -88,15 +88,30 @@ class LakeParts:
             CorruptionError: It differs, or there is none.
             UnavailableError: The store cannot be read now.
         """
-        file, size = self._file(part), part.entry.size
-        digest = xxh3.xxh3_128()
+        file = self._file(part)
         try:
             LakeBytes(file, self._cache, self._units).bring_footer()
-            for begin in range(0, size, RUN_BYTES_MAX):
-                digest.update(file.read(begin, min(RUN_BYTES_MAX, size - begin)))
+            deque(self.whole(part), maxlen=0)
         except FileNotFoundError as error:
             difference = "is not there"
             raise file.damage(difference) from error
+
+    def whole(self, part: Part) -> Iterator[bytes]:
+        """Yield the store's file of a part in pieces, none of which is proven before the last one.
+
+        Nothing of it is kept here.
+
+        Raises:
+            FileNotFoundError: There is none.
+            CorruptionError: It differs; raised behind the last piece, if not before.
+            UnavailableError: The store cannot be read now.
+        """
+        file, size = self._file(part), part.entry.size
+        digest = xxh3.xxh3_128()
+        for begin in range(0, size, RUN_BYTES_MAX):
+            data = file.read(begin, min(RUN_BYTES_MAX, size - begin))
+            digest.update(data)
+            yield data
         if digest.digest() != part.entry.digest:
             raise file.damage(_OTHER_DIGEST)
 

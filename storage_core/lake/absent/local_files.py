@@ -8,9 +8,9 @@ its readers: who has a file open reads on, and who opens it later finds it in th
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Final
 
+from storage_core.catalog.options import StreamOptions
 from storage_core.format.keys import INT64_MAX
 from storage_core.format.part_entry import PartEntry, visible_file_name
 from storage_core.format.shard_state import ShardState
@@ -75,34 +75,37 @@ def let_files_go(  # noqa: PLR0913 - what a call goes by
         UnavailableError: The store cannot be read now, or the disk refuses.
         InvalidRequestError: This process may not write there.
     """
-    options = reader.options
-    if options.keep_local is None:
+    if reader.options.keep_local is None:
         return LocalFilesGone()
     directory = reader.rows.shards.files.shard_directory(shard)
     shard_reader = reader.shard(shard)
     state = shard_reader.state()
-    made_before_ms = clock.now_ns() // _NS_A_MS - options.keep_local // timedelta(milliseconds=1)
     entries = [
         entry
         for entry in shard_reader.parts().entries
-        if _may_go(entry, state, made_before_ms, has_keep_hot=options.keep_hot is not None)
+        if _may_go(entry, state, reader.options, clock)
     ]
     parts, size = 0, 0
     for part in _published(listed_parts(shard, directory, entries), table_files):  # 1
         if size >= bytes_max:
             return LocalFilesGone(parts, size, is_whole=False)
         lake.prove(part)  # 2
-        _delete(part, visible_directory(directory))  # 3
+        delete_local(part)  # 3
         parts, size = parts + 1, size + part.entry.size
     return LocalFilesGone(parts, size)
 
 
-def _may_go(
-    entry: PartEntry, state: ShardState, made_before_ms: int, *, has_keep_hot: bool
-) -> bool:
-    return entry.sealed_at_ms <= made_before_ms and not (
-        has_keep_hot and entry.last >= state.trimmed
-    )
+def is_to_go(reader: StreamReader, part: Part, clock: Clock = _CLOCK) -> bool:
+    """Tell whether the file of a part is to go from this machine once the lake has it."""
+    return _may_go(part.entry, reader.shard(part.shard).state(), reader.options, clock)
+
+
+def _may_go(entry: PartEntry, state: ShardState, options: StreamOptions, clock: Clock) -> bool:
+    if options.keep_local is None:
+        return False
+    made_before_ms = clock.now_ns() // _NS_A_MS - options.keep_local // timedelta(milliseconds=1)
+    is_hot = options.keep_hot is not None and entry.last >= state.trimmed
+    return entry.sealed_at_ms <= made_before_ms and not is_hot
 
 
 def _published(parts: Iterator[Part], table_files: Mapping[str, int]) -> Iterator[Part]:
@@ -113,7 +116,14 @@ def _published(parts: Iterator[Part], table_files: Mapping[str, int]) -> Iterato
             yield part
 
 
-def _delete(part: Part, visible: Path) -> None:
+def delete_local(part: Part) -> None:
+    """Delete the file of a part from this machine, and the name that other programs see.
+
+    Raises:
+        InvalidRequestError: This process may not.
+        UnavailableError: The disk refuses.
+    """
+    visible = visible_directory(part.path.parent.parent)
     with taking_errors(part.path, "the file of a published part cannot be removed"):
         # IMPORTANT: the other name first: its part has rows that other programs see twice, were it
         # left when the part is merged.

@@ -2,16 +2,18 @@
 
 1. Load: the table, its files and what the store has of them.
 2. Read: the part list of each shard, never older than the one that the table was made of.
-3. Compare: each file's name, size and count of rows with its part; parts that have no file.
-4. Read back, if wanted: each file whole. Its bytes have the digest that its name tells; its rows
-   are, by address, the visible ones of the parts, each once.
+3. Compare: each file's name, size and count of rows with its part; parts that have no file; the
+   files of parts that are here, and whether the others can be read.
+4. Read back, if wanted: each file whole, here and in the store. Its bytes have the digest that the
+   part list, or its name, tells. Rows in the store are, by address, the visible ones of the parts,
+   each once.
 5. Of a stream that copies a topic: its heads runs cover what is published; read whole, if wanted.
 
 What parts have that were merged, or are gone, since the last publish is no problem: the next one
 brings the table along, and `pending` counts it. Nothing is changed, here or in the lake.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -21,9 +23,10 @@ from typing import Final
 from storage_core.errors import ShardlogError, UnavailableError
 from storage_core.format.part_entry import PartEntry, ShardParts
 from storage_core.format.shard_state import AddressRange
-from storage_core.lake.image_names import ImageName, image_of_path
+from storage_core.lake.image_names import ImageName, image_of_path, whole_image_name
 from storage_core.lake.maintenance.addresses import visible_addresses
 from storage_core.lake.maintenance.heads import heads_problems
+from storage_core.lake.maintenance.local_parts import parts_of_log
 from storage_core.lake.maintenance.names import (
     LakeFile,
     file_problems,
@@ -170,6 +173,7 @@ def _compared_once(
         for part in listed_parts(shard, directory, parts.entries)
         if part.entry.first < bounds.end and part.entry.last >= bounds.start
     ]
+    compared.problems += _local_problems(reader, table, shard, parts.entries, read=rows is not None)
     stored = [file for file in files if file.stored is not None]
     outcomes = (
         _missing(below, parts, names, bounds)
@@ -190,6 +194,38 @@ def _compared_once(
     return compared
 
 
+def _local_problems(
+    reader: StreamReader,
+    table: LakeTable,
+    shard: int,
+    entries: Sequence[PartEntry],
+    *,
+    read: bool,
+) -> Iterator[LakeProblem]:
+    """Yield what is wrong with the files of parts on this machine.
+
+    Raises:
+        FileNotFoundError: A part was deleted meanwhile.
+    """
+    named = table.files(shard)
+    for local in parts_of_log(reader, table, shard, entries, read=read):
+        # Of one that only the lake has its file is compared.
+        is_told = not local.is_here and whole_image_name(shard, local.part.entry) in named
+        if not local.is_well and not is_told:
+            _refuse_deleted(reader, shard, local.part.entry)
+            yield local.problem
+
+
+def _refuse_deleted(reader: StreamReader, shard: int, entry: PartEntry) -> None:
+    """Refuse to say of a part that was deleted meanwhile that it is missing.
+
+    Raises:
+        FileNotFoundError: It is no part any more.
+    """
+    if entry not in follower_of(reader, shard).parts().entries:
+        raise FileNotFoundError(entry.file_name)
+
+
 def _nowhere(
     reader: StreamReader, shard: int, entry: PartEntry, bounds: AddressRange
 ) -> LakeProblem:
@@ -198,8 +234,7 @@ def _nowhere(
     Raises:
         FileNotFoundError: It is no part any more.
     """
-    if entry not in follower_of(reader, shard).parts().entries:
-        raise FileNotFoundError(entry.file_name)
+    _refuse_deleted(reader, shard, entry)
     return missing_part(shard, entry, entry.rows, bounds.end)
 
 

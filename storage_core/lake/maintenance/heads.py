@@ -10,7 +10,7 @@ from storage_core.lake.heads.runs import listed_runs, read_run
 from storage_core.lake.maintenance.report import LakeProblem
 from storage_core.lake.table import LakeFileGoneError, LakeTable
 
-_WRITTEN_AGAIN = "`shardlog lake publish --repair` writes it again"
+_WRITTEN_AGAIN = "`shardlog lake repair` writes it again"
 
 
 def heads_problems(

@@ -5,9 +5,9 @@ from typing import Literal
 
 # What is wrong: a file that the store lacks or has otherwise, one whose name says nothing or what
 # is not so, rows that the table lacks, has twice, or that no part has; a heads run that is missing
-# or damaged.
+# or damaged; a part that is damaged on this machine, or that no read finds.
 LakeFault = Literal[
-    "gone", "size", "name", "digest", "rows", "missing", "twice", "unknown", "heads"
+    "gone", "size", "name", "digest", "rows", "missing", "twice", "unknown", "heads", "part"
 ]
 
 
@@ -21,7 +21,8 @@ class LakeProblem:
         end: Their exclusive end.
         kind: What is wrong.
         message: The same in a line.
-        file: The path of the file below the table; None where the table has none.
+        file: The path of the file below the table, or of a part's file here its name; None where
+            there is none.
     """
 
     shard: int | None

@@ -42,7 +42,7 @@ from storage_core.lake.publishing.report import ShardPublished
 from storage_core.lake.shard_change import ShardChange
 from storage_core.lake.table import LakeConflictError, LakeTable, TableFile
 from storage_core.lake.table_columns import TableColumns, table_columns
-from storage_core.lake.target import LakeTarget, lake_target
+from storage_core.lake.target import LakeTarget
 from storage_core.parts.part_home import local_files
 from storage_core.parts.progress import OnRows, ignore_rows
 from storage_core.parts.snapshot import Part, part_path, parts_directory
@@ -106,7 +106,7 @@ class Publication:
         """
         options, shard = self._reader.options, published.shard
         directory = self._files.shard_directory(shard)
-        is_own = options.lake is not None and lake_target(options.lake).uri == self._target.uri
+        is_own = self._target.is_lake_of(options.lake)
         may_write = is_own and options.keep_local is not None and os.access(directory, os.W_OK)
         if self._table is None or not may_write:
             return published
@@ -177,13 +177,17 @@ class Publication:
         )
         if not self.consent.repair:
             return listing
-        return with_lost_parts(listing, parts, partial(self._has_visible_rows, shard, parts))
+        has_rows = partial(self._has_visible_rows, shard, parts)
+        return with_lost_parts(listing, parts, has_rows, self.consent.nowhere)
 
     def repair_step(self, shard: int, listing: ShardListing) -> MirrorStep | None:
         """Return a step that makes files anew which the table names and the store lacks."""
         if self._table is None:
             return None
-        return repair_step(listing, self._table.files(shard), self._table.stored(shard))
+        stored = self._table.stored(shard)
+        sound = {path: size for path, size in stored.items() if path not in self.consent.damaged}
+        nowhere = self.consent.nowhere
+        return repair_step(listing, self._table.files(shard), sound, nowhere)
 
     def refuse_lost_parts(self, shard: int, listing: ShardListing, parts: ShardParts) -> None:
         """Tell of a part that the table lacks, as `repair.refuse_lost_parts` does.
@@ -376,7 +380,7 @@ class Publication:
     def _damaged(self, part: Part, damage: str) -> CorruptionError:
         message = (
             f"{damage}, so it cannot be published; `seal` with rebuild builds it again, if the log "
-            "has its rows"
+            "has its rows, and `shardlog lake repair` brings it from whoever has the file"
         )
         return damaged_part(self._files.meta.name, part, message)
 

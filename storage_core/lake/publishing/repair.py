@@ -49,11 +49,14 @@ def lost_parts(
 
 
 def with_lost_parts(
-    listing: ShardListing, parts: ShardParts, has_visible_rows: HasVisibleRows
+    listing: ShardListing,
+    parts: ShardParts,
+    has_visible_rows: HasVisibleRows,
+    nowhere: frozenset[str] = frozenset(),
 ) -> ShardListing:
-    """Return a listing by which the next steps add files of lost parts."""
+    """Return a listing by which the next steps add files of lost parts, but of those nobody has."""
     lost = lost_parts(listing, parts, has_visible_rows)
-    return replace(listing, missing=frozenset(entry.digest.hex() for entry in lost))
+    return replace(listing, missing=frozenset(entry.digest.hex() for entry in lost) - nowhere)
 
 
 def refuse_lost_parts(listing: ShardListing, parts: ShardParts, stream: str, shard: int) -> None:
@@ -67,8 +70,7 @@ def refuse_lost_parts(listing: ShardListing, parts: ShardParts, stream: str, sha
         more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
         message = (
             f"the table names no file of {lost[0].file_name}{more}, which was published: somebody "
-            "took it out, or restored an older version; `shardlog lake publish --repair` brings it "
-            "back"
+            "took it out, or restored an older version; `shardlog lake repair` brings it back"
         )
         raise CorruptionError(
             message, stream=stream, shard=shard, start=lost[0].first, end=lost[0].last + 1
@@ -76,7 +78,10 @@ def refuse_lost_parts(listing: ShardListing, parts: ShardParts, stream: str, sha
 
 
 def repair_step(
-    listing: ShardListing, sizes: Mapping[str, int], stored: Mapping[str, int]
+    listing: ShardListing,
+    sizes: Mapping[str, int],
+    stored: Mapping[str, int],
+    nowhere: frozenset[str] = frozenset(),
 ) -> MirrorStep | None:
     """Return a step that makes files anew which the table names and the store lacks.
 
@@ -84,8 +89,13 @@ def repair_step(
         listing: The part list, and the table.
         sizes: How many bytes the table says that the shard's files have.
         stored: How many the store has of them.
+        nowhere: Digests of parts whose file nobody has any more.
     """
-    gone = {path for path, size in sizes.items() if stored.get(path) != size}
+    gone = {
+        path
+        for path, size in sizes.items()
+        if stored.get(path) != size and listing.files[path].entry_digest not in nowhere
+    }
     added = tuple(_again(listing, gone))
     paths = {path for path in gone if any(_is_of(listing.files[path], part) for part in added)}
     return MirrorStep(added, tuple(sorted(paths)), listing.begin) if added else None

@@ -22,7 +22,7 @@ class ShardPublished:
         commits: In how many versions of the table that was done.
         is_whole: Whether nothing was left to do; else the call ended at its limit.
         files_gone: How many files of parts went from this machine, since the table has them.
-        files_repaired: How many files were uploaded again that the table or the store had lost.
+        repaired: Paths of files that were uploaded again: the table or the store had lost them.
         parts_lost: How many parts the table lacks that it had once, as a bounded call tells.
         runs_written: How many heads runs were written again that were missing or damaged.
     """
@@ -38,7 +38,7 @@ class ShardPublished:
     commits: int = 0
     is_whole: bool = True
     files_gone: int = 0
-    files_repaired: int = 0
+    repaired: tuple[str, ...] = ()
     parts_lost: int = 0
     runs_written: int = 0
 
@@ -56,7 +56,7 @@ class ShardPublished:
             self.commits + other.commits,
             other.is_whole,
             self.files_gone + other.files_gone,
-            self.files_repaired + other.files_repaired,
+            (*self.repaired, *other.repaired),
             other.parts_lost,
             self.runs_written + other.runs_written,
         )

@@ -255,8 +255,10 @@ def _failures_noted(shard: _Shard) -> Iterator[None]:
 
 def _reported(step: _Step, change: ShardChange, uploaded: Collection[TableFile]) -> ShardPublished:
     missing = step.listing.missing
-    repaired = sum(
-        step.is_repair or image_of_path(file.path).entry_digest in missing for file in uploaded
+    repaired = tuple(
+        file.path
+        for file in uploaded
+        if step.is_repair or image_of_path(file.path).entry_digest in missing
     )
     return ShardPublished(
         change.shard,
@@ -269,5 +271,5 @@ def _reported(step: _Step, change: ShardChange, uploaded: Collection[TableFile])
         bytes=sum(file.size for file in change.adds),
         commits=1,
         is_whole=False,
-        files_repaired=repaired,
+        repaired=repaired,
     )

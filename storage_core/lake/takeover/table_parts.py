@@ -97,8 +97,8 @@ def _read_footer(store: FileStore, path: str, size: int) -> TableFooter:
         data, begin = _end_of(store, path, size)
     except LakeFileGoneError as error:
         message = (
-            f"the table names {path}, which its store does not have: restore it there; "
-            "`shardlog lake check` finds all that are gone"
+            f"the table names {path}, which its store does not have: `shardlog lake repair` in a "
+            "root that has it uploads it again; `shardlog lake check` finds all that are gone"
         )
         raise CorruptionError(message, shard=name.shard) from error
     if not has_right_check(data[begin:]):

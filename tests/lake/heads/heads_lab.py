@@ -19,6 +19,7 @@ from storage_core.lake.heads.runs import ShardHeadsRead, listed_runs, read_runs
 from storage_core.lake.publish import publish_stream
 from storage_core.lake.publishing.publication import stream_of
 from storage_core.lake.publishing.report import ShardPublished
+from storage_core.lake.repair.repair import repair_lake
 from storage_core.lake.table import LakeTable
 from tests.lake.support.stores import DirectoryStore, Store
 from tests.log.topics import NAME, TopicCopy
@@ -131,9 +132,8 @@ class HeadsLab:
         assert [head for head in live if head not in heads] == []
 
     def repair(self) -> int:
-        """Publish, and write runs again that are missing or damaged; return how many were."""
-        report = publish_stream(self.copy.root, NAME, self.target, repair=True)
-        return report.shards[SHARD].runs_written
+        """Write runs again that are missing or damaged; return how many were."""
+        return repair_lake(self.copy.root, NAME, self.target).runs_written
 
     def _rows_from(self, start: int) -> pa.Table:
         """Return the rows of the log from an address on."""

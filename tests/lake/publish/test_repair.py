@@ -1,7 +1,8 @@
-"""What a table or its store has lost is told by a publish, and made good by one that repairs."""
+"""What a table or its store has lost is told by a publish, and made good by a repair."""
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,8 @@ from connectors.cli.exit_codes import EXIT_DAMAGE
 from storage_core import CorruptionError, InvalidRequestError
 from storage_core.lake.maintenance.comparison import check_lake
 from storage_core.lake.publish import publish_stream
-from storage_core.lake.publishing.report import PublishReport
+from storage_core.lake.repair.repair import repair_lake
+from storage_core.lake.repair.report import LakeRepair
 from tests.lake.publish.publish_lab import PublishLab
 from tests.lake.support.stores import DirectoryStore
 from tests.log.parts.parts_lab import NAME
@@ -42,12 +44,13 @@ def lose_a_file(lab: PublishLab, lake: DirectoryStore) -> str:
     return path
 
 
-def repair(lab: PublishLab) -> PublishReport:
-    return publish_stream(lab.root, NAME, lab.target, repair=True)
+def repair(lab: PublishLab, **named: Any) -> LakeRepair:
+    return repair_lake(lab.root, NAME, lab.target, **named)
 
 
-def repaired(report: PublishReport) -> int:
-    return sum(shard.files_repaired for shard in report.shards.values())
+def uploaded(done: LakeRepair) -> list[str]:
+    assert done.is_clean
+    return [file.file for file in done.repaired if file.kind == "uploaded"]
 
 
 def is_sound(lab: PublishLab) -> bool:
@@ -56,7 +59,7 @@ def is_sound(lab: PublishLab) -> bool:
 
 def test_part_that_the_table_lacks_is_named(lab):
     restore_first_rows(lab)
-    with pytest.raises(CorruptionError, match=r"names no file of part-\d+.*--repair") as raised:
+    with pytest.raises(CorruptionError, match=r"names no file of part-\d+.*lake repair") as raised:
         lab.publish()
     assert raised.value.start is not None
 
@@ -73,8 +76,9 @@ def test_new_rows_are_published_though_the_table_lacks_a_part(lab):
 
 def test_rows_of_a_restored_table_are_brought_back_and_streamed_once(lab):
     restore_first_rows(lab)
-    report = repair(lab)
-    assert (report.rows, repaired(report) > 0, report.commits) == (0, True, 1)
+    version = lab.opened().version()
+    assert uploaded(repair(lab))
+    assert lab.opened().version() == version + 1
     assert lab.places() == sorted(lab.visible())
     assert is_sound(lab)
     lab.changes.check()
@@ -84,11 +88,12 @@ def test_rows_of_a_restored_table_are_brought_back_and_streamed_once(lab):
 def test_file_that_the_store_lost_is_uploaded_again_under_its_name(lab, lake):
     path = lose_a_file(lab, lake)
     assert lab.publish().commits == 0
-    report = repair(lab)
-    assert (repaired(report), report.commits) == (1, 0)
+    version = lab.opened().version()
+    assert uploaded(repair(lab)) == [path]
+    assert lab.opened().version() == version
     assert path in lake.paths(lab.target)
     assert is_sound(lab)
-    assert repaired(repair(lab)) == 0
+    assert repair(lab).repaired == ()
 
 
 def test_file_of_a_part_with_hidden_rows_is_made_anew(lab, lake):
@@ -104,11 +109,12 @@ def test_file_of_a_part_with_hidden_rows_is_made_anew(lab, lake):
 
 
 def test_file_that_nobody_has_is_told(lab, lake):
-    lose_a_file(lab, lake)
+    path = lose_a_file(lab, lake)
     for part in lab.stream.parts():
         part.path.unlink()
-    with pytest.raises(CorruptionError, match="missing"):
-        repair(lab)
+    done = repair(lab)
+    assert done.repaired == ()
+    assert [problem.file for problem in done.left.problems if problem.kind == "gone"] == [path]
 
 
 def test_file_that_only_the_lake_had_is_told(lab, lake):
@@ -117,8 +123,8 @@ def test_file_that_only_the_lake_had_is_told(lab, lake):
     publish_stream(lab.root, NAME)
     path = next(path for path in lake.paths(lab.target) if path.startswith("shard="))
     lake.delete(lab.target, path)
-    with pytest.raises(CorruptionError, match="a part is missing"):
-        publish_stream(lab.root, NAME, repair=True)
+    (problem,) = repair(lab).left.problems
+    assert (problem.kind, problem.file) == ("gone", path)
 
 
 def test_table_that_another_program_wrote_is_published_once_the_version_before_is_back(lab):
@@ -138,7 +144,8 @@ def test_command_tells_what_is_lost_and_how_much_it_brought_back(lab, capsys):
     shardlog = runner(capsys)
     refused = shardlog("lake", "publish", lab.root, NAME)
     assert (refused.code, refused.err.count("\n")) == (EXIT_DAMAGE, 1)
-    assert "--repair" in refused.err
-    mended = shardlog("lake", "publish", lab.root, NAME, "--repair")
-    assert (mended.code, mended.err) == (0, "")
-    assert "uploaded again: the table or its store had lost them" in mended.out
+    assert "lake repair" in refused.err
+    repaired = shardlog("lake", "repair", lab.root, NAME)
+    assert (repaired.code, repaired.err) == (0, "")
+    assert "uploaded" in repaired.lines[1]
+    assert repaired.lines[-1].endswith("left: no problems")

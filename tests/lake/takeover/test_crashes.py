@@ -9,13 +9,14 @@ from unittest.mock import patch
 
 import pytest
 
-from storage_core import StreamReader, UnavailableError
+from storage_core import StreamReader, UnavailableError, describe_stream
 from storage_core.catalog import begun_shards
 from storage_core.lake import begin_from_lake
 from storage_core.lake.takeover import begin
 from storage_core.lake.takeover.table_parts import read_footers
 from storage_core.testing import FaultyDisk, SimulatedCrash
 from tests.lake.takeover.takeover_lab import NAME, SHARD, TakeoverLab
+from tests.lake.takeover.test_damaged_logs import lose_marker, lose_shard
 
 # Each by the name under which the course of it knows it.
 STEPS = ("make_shard", "archived_log", "move_directory", "put_in_place", "rewritten", "move_aside")
@@ -104,3 +105,27 @@ def test_of_two_who_begin_a_shard_at_once_one_does(lab, monkeypatch):
     lab.check_rows(heir)
     lab.take_over(heir)
     assert lab.problems() == []
+
+
+@pytest.mark.parametrize("damage", [lose_marker, lose_shard])
+def test_next_call_begins_in_the_place_of_a_damaged_log(lab, damage):
+    lab.published(60)
+    for step, behind in product(("make_shard", "create_marker", *STEPS[1:]), (False, True)):
+        heir = lab.new_root()
+        begin_from_lake(heir.root, NAME, [SHARD])
+        damage(describe_stream(heir.root, NAME).directories[SHARD])
+        with dying_at(step, behind=behind), suppress(SimulatedCrash):
+            begin_from_lake(heir.root, NAME, [SHARD])
+        begin_from_lake(heir.root, NAME, [SHARD])
+        lab.check_rows(heir)
+
+
+def test_log_without_a_marker_shows_its_rows_though_who_began_anew_was_killed(lab):
+    lab.published(60)
+    lab.append(20)
+    lab.owner.stream.close()
+    lose_marker(describe_stream(lab.owner.root, NAME).directories[SHARD])
+    with dying_at("put_in_place", behind=False), suppress(SimulatedCrash):
+        begin_from_lake(lab.owner.root, NAME, [SHARD])
+    lab.owner.open()
+    lab.check()

@@ -34,8 +34,7 @@ def _print(stream: str, report: LakeCheck, *, read: bool) -> None:
         print_line(f"{stream}: there is no table at {report.uri} yet")
         _print_unpublished(report)
         return
-    if report.problems:
-        print_table(_COLUMNS, [_row(problem) for problem in report.problems])
+    print_problems(report)
     count = len(report.problems)
     verdict = counted(count, "problem") if count else "no problems"
     files, rows = counted(report.files, "file"), counted(report.rows, "row")
@@ -45,8 +44,17 @@ def _print(stream: str, report: LakeCheck, *, read: bool) -> None:
     _print_unpublished(report)
     if report.pending:
         print_line(f"  the next publish adds or removes: {counted(report.pending, 'file')}")
+    if report.problems:
+        how = " --read" if read else ""
+        print_line(f"  `shardlog lake repair{how}` makes good what somebody has still")
     for line in report.unchecked:
         print_line(f"  not compared: {line}")
+
+
+def print_problems(report: LakeCheck) -> None:
+    """Print a table of what is wrong; nothing where nothing is."""
+    if report.problems:
+        print_table(_COLUMNS, [_row(problem) for problem in report.problems])
 
 
 def _print_unpublished(report: LakeCheck) -> None:

@@ -16,7 +16,6 @@ def publish(  # noqa: PLR0913 - one parameter an option
     stream: str,
     accept_hole: bool,
     take_over: bool,
-    repair: bool,
     lake_options: Path | None,
     as_json: bool,
 ) -> None:
@@ -30,19 +29,11 @@ def publish(  # noqa: PLR0913 - one parameter an option
             on_rows=progress,
             accept_hole=accept_hole,
             take_over=take_over,
-            repair=repair,
         )
     if as_json:
         print_json([{"uri": report.uri, **asdict(one)} for one in report.shards.values()])
         return
     print_line(_outcome(root, stream, report))
-    repaired = sum(shard.files_repaired for shard in report.shards.values())
-    if repaired:
-        files = counted(repaired, "file")
-        print_line(f"{files} uploaded again: the table or its store had lost them")
-    runs = sum(shard.runs_written for shard in report.shards.values())
-    if repair and runs:
-        print_line(f"{counted(runs, 'heads run')} written again: missing or damaged in the store")
     gone = sum(shard.files_gone for shard in report.shards.values())
     if gone:
         files = counted(gone, "file")

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import typer
 
 from connectors.cli.parsing.group import Group
-from connectors.cli.parsing.options import AsJson, Execute, Root, StreamName
+from connectors.cli.parsing.options import AsJson, Execute, KafkaSettings, Root, StreamName
 from connectors.cli.parsing.work import done_in
 
 # Where a command is told nothing, the environment may name the file (lake/options_file.py).
@@ -53,12 +53,35 @@ TakeOver = Annotated[
         "and its root can lose rows that only the lake has.",
     ),
 ]
-Repair = Annotated[
+OtherRoots = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--from",
+        metavar="ROOT",
+        help="Another root that has the stream, or a copy of one: files of parts are taken from "
+        "there, by their digests; may be given several times.",
+    ),
+]
+Shards = Annotated[
+    list[int],
+    typer.Option(
+        "--shard", metavar="N", help="The shard; may be given several times.", show_default=False
+    ),
+]
+AcceptLoss = Annotated[
     bool,
     typer.Option(
-        "--repair",
-        help="Upload again what the table or its store has lost of what was published: files of "
-        "parts, and heads runs.",
+        "--accept-loss",
+        help="Also where the log has rows that neither the table nor Kafka may have.",
+    ),
+]
+Brokers = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap",
+        metavar="HOST:PORT",
+        envvar="KAFKA_BOOTSTRAP",
+        help="Kafka brokers, which are asked whether they have what comes behind the table.",
     ),
 ]
 GraceHours = Annotated[
@@ -76,7 +99,6 @@ def publish(  # noqa: PLR0913 - one parameter an option
     stream: StreamName,
     accept_hole: AcceptHole = False,
     take_over: TakeOver = False,
-    repair: Repair = False,
     lake_options: LakeOptions = None,
     as_json: AsJson = False,
 ) -> None:
@@ -134,8 +156,53 @@ def check(
 ) -> None:
     """Compare the files of a stream's table with its parts: names, sizes and rows, by range.
 
-    A line says what was compared; the exit code is 5 where there is a problem. What the next
-    publish does, as for parts that were merged since, is none. Nothing is changed.
+    Files of parts on this machine are compared too. A line says what was compared; the exit code is
+    5 where there is a problem. What the next publish does, as for parts that were merged since, is
+    none. Nothing is changed: `shardlog lake repair` does that.
 
     Example: shardlog lake check ./data telemetry --read
+    """
+
+
+@app.command("repair", short_help="Make good what was lost or damaged.")
+@done_in("connectors.cli.commands.lake.repair")
+def repair(  # noqa: PLR0913 - one parameter an option
+    root: Root,
+    stream: StreamName,
+    read: ReadWhole = False,
+    others: OtherRoots = None,
+    lake_options: LakeOptions = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare as `check` does, and make good what the table, its store or this machine has lost.
+
+    A damaged part is brought from the lake, and what the lake lacks is uploaded from the parts.
+    What neither has is taken from an archived log of the stream, or from the roots of --from. Every
+    file is compared with its digest. What is sealed is published. A line says what was done with
+    each file, and what is wrong still; the exit code is 5 where something is.
+
+    Example: shardlog lake repair ./data telemetry --read
+    """
+
+
+@app.command("begin", short_help="Let shards begin anew from the table.")
+@done_in("connectors.cli.commands.lake.begin")
+def begin(  # noqa: PLR0913 - one parameter an option
+    root: Root,
+    stream: StreamName,
+    shard: Shards,
+    accept_loss: AcceptLoss = False,
+    execute: Execute = False,
+    bootstrap: Brokers = None,
+    kafka: KafkaSettings = None,
+    lake_options: LakeOptions = None,
+    as_json: AsJson = False,
+) -> None:
+    """Give shards new logs that begin with what the table has, as where a log is damaged.
+
+    The log before is archived whole. The worker goes on in Kafka at the published address. Refused
+    where the log has rows above it, unless Kafka has them as the brokers say; and while a writer
+    holds the shard. Without --execute it only says what would happen.
+
+    Example: shardlog lake begin ./data telemetry --shard 2 --bootstrap 127.0.0.1:9092 --execute
     """

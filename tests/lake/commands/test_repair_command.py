@@ -1,0 +1,69 @@
+"""`shardlog lake repair`: file by file what was done, and what is wrong still."""
+
+from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_USAGE
+from storage_core.lake.image_names import whole_image_name
+from tests.log.parts.parts_lab import NAME
+
+
+def published_part(lab):
+    """Publish, and return a part that the table has as it lies."""
+    lab.fill(100)
+    assert lab.lake("publish").code == 0
+    stored = lab.store.paths(lab.target)
+    return next(
+        part for part in lab.stream.parts() if whole_image_name(part.shard, part.entry) in stored
+    )
+
+
+def spoil(part):
+    part.path.write_bytes(bytes(part.entry.size))
+
+
+def test_damage_that_is_repaired_is_told_by_its_file_and_range(lab):
+    part = published_part(lab)
+    spoil(part)
+    checked = lab.lake("check", "--read")
+    assert (checked.code, part.path.name in checked.out) == (EXIT_DAMAGE, True)
+    ran = lab.lake("repair", "--read")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.lines[0].split() == ["shard", "start", "end", "repaired", "file"]
+    first, end = str(part.entry.first), str(part.entry.last + 1)
+    assert ran.lines[1].split()[:3] == [str(part.shard), first, end]
+    assert "brought from the lake" in ran.lines[1]
+    assert ran.lines[2].endswith(f"of {lab.target.uri}: repaired: 1 file; left: no problems")
+    assert lab.lake("check", "--read").code == 0
+
+
+def test_what_nobody_has_is_told_and_ends_with_the_code_of_damage(lab):
+    part = published_part(lab)
+    spoil(part)
+    lab.store.delete(lab.target, whole_image_name(part.shard, part.entry))
+    ran = lab.lake("repair", "--read")
+    assert ran.code == EXIT_DAMAGE
+    assert "left: 2 problems" in ran.lines[-1]
+    (answer,) = lab.lake("repair", "--read", "--json").json_lines
+    kinds = sorted(problem["kind"] for problem in answer["left"]["problems"])
+    assert (answer["repaired"], kinds) == ([], ["gone", "part"])
+
+
+def test_file_of_the_store_is_uploaded_again(lab):
+    part = published_part(lab)
+    path = whole_image_name(part.shard, part.entry)
+    lab.change(path, lambda data: data[:100] + bytes(4) + data[104:])
+    (answer,) = lab.lake("repair", "--read", "--json").json_lines
+    assert [(file["kind"], file["file"]) for file in answer["repaired"]] == [("uploaded", path)]
+    assert lab.lake("check", "--read").code == 0
+
+
+def test_root_that_does_not_have_the_stream_is_refused(lab, tmp_path):
+    published_part(lab)
+    ran = lab.lake("repair", "--from", tmp_path)
+    assert (ran.code, ran.out, ran.err.count("\n")) == (EXIT_USAGE, "", 1)
+    assert f"no stream {NAME!r}" in ran.err
+
+
+def test_stream_without_a_table_has_nothing_to_repair(lab):
+    lab.fill(10)
+    ran = lab.lake("repair")
+    assert (ran.code, ran.err) == (0, "")
+    assert "there is no table" in ran.lines[-1]

@@ -1,0 +1,87 @@
+"""`shardlog lake begin`: what it would do, what it did, and where it would lose rows one line."""
+
+import shutil
+
+import pytest
+
+from connectors.cli.exit_codes import EXIT_UNAVAILABLE, EXIT_USAGE
+from tests.lake.takeover.takeover_lab import NAME, SHARD
+from tests.unit.connectors.command import runner
+
+
+@pytest.fixture
+def begin(lab, capsys):
+    shardlog = runner(capsys)
+
+    def run(*arguments):
+        return shardlog("lake", "begin", lab.owner.root, NAME, "--shard", SHARD, *arguments)
+
+    return run
+
+
+def lose_store(lab):
+    lab.owner.stream.close()
+    shutil.rmtree(next(lab.owner.root.glob(f"{NAME}/shard-*/db")))
+
+
+def expect_refusal(ran, code, complaint):
+    assert (ran.code, ran.out, ran.err.count("\n")) == (code, "", 1)
+    assert complaint in ran.err
+
+
+def test_damaged_log_begins_anew_when_it_is_to(lab, begin):
+    lab.published(100)
+    end = lab.owner.stream.committed()[SHARD]
+    lose_store(lab)
+    would = begin()
+    assert would.lines[0].endswith(f"its log, which goes up to {end}, would be archived")
+    assert would.lines[1:] == ["nothing was changed; add --execute to do it"]
+    done = begin("--execute")
+    assert (done.code, done.err) == (0, "")
+    assert done.lines[0].startswith(f"shard {SHARD} began from the lake: ")
+    assert done.lines[0].endswith(f"up to {end}, where Kafka goes on; the log before is archived")
+    lab.owner.open()
+    lab.check()
+
+
+def test_log_with_rows_of_its_own_is_left_in_place(lab, begin):
+    lab.published(100)
+    published = lab.owner.stream.committed()[SHARD]
+    lab.append(20)
+    committed = lab.owner.stream.committed()[SHARD]
+    lose_store(lab)
+    ran = begin("--execute")
+    expect_refusal(ran, EXIT_USAGE, "--accept-loss")
+    assert f"addresses [{published}, {committed})" in ran.err
+    assert begin("--execute", "--accept-loss").code == 0
+    lab.owner.open()
+    assert lab.owner.stream.committed()[SHARD] == published
+
+
+def test_log_that_does_not_tell_how_far_it_goes_is_left_in_place(lab, begin):
+    lab.published(100)
+    lab.owner.stream.close()
+    next(lab.owner.root.glob(f"{NAME}/shard-*/marker")).unlink()
+    expect_refusal(begin("--execute"), EXIT_USAGE, "nobody knows how far this log goes")
+    assert begin("--execute", "--accept-loss").code == 0
+
+
+def test_shard_that_was_never_published_is_refused(lab, begin):
+    lab.fill(20)
+    expect_refusal(begin("--execute"), EXIT_USAGE, "the table has nothing of this shard")
+
+
+def test_shard_that_is_written_to_is_refused(lab, begin):
+    lab.published(20)
+    expect_refusal(begin("--execute"), EXIT_UNAVAILABLE, "")
+
+
+def test_what_began_is_told_as_json(lab, begin):
+    lab.published(20)
+    lab.owner.stream.close()
+    (would,) = begin("--json").json_lines
+    (done,) = begin("--json", "--execute").json_lines
+    assert [(one["shard"], one["is_executed"]) for one in (*would, *done)] == [
+        (SHARD, False),
+        (SHARD, True),
+    ]
