@@ -36,6 +36,7 @@ class RowFilter:
     columns: tuple[str, ...]
     is_replay: bool
     expired_until: int = 0
+    with_ahead: bool = False
     # Of rows that belong to keys: those that `ids` has the numbers of, None for no key.
     keys: tuple[bytes | None, ...] | None = None
 
@@ -129,6 +130,7 @@ def filter_for(state: ShardState, committed: int, request: ReadRequest) -> RowFi
         columns if request.columns is None else request.columns,
         is_replay=is_replay,
         expired_until=request.expired_until,
+        with_ahead=request.with_ahead,
         keys=request.keys,
     )
 

@@ -243,6 +243,7 @@ def _of_log(
         columns=part_columns(has_keys=view.meta.has_keys),
         order="replay",
         expired_until=work.generation,
+        with_ahead=True,
     )
     numbers = numbers_of(list(schemas_in(view)))
     rows: list[pa.RecordBatch] = []
@@ -307,11 +308,12 @@ def rows_of_part(view: ShardSnapshot, part: PartEntry) -> Iterator[pa.RecordBatc
     is_kind = np.array([kind == part.kind for kind in (*kinds, RAW)])
     request = ReadRequest(
         view.shard,
-        start_address=max(part.first, view.state.start),
-        end_address=max(part.last + 1, view.state.start),
+        start_address=part.first,
+        end_address=part.last + 1,
         columns=part_columns(has_keys=view.meta.has_keys),
         order="replay",
         expired_until=view.state.generation,
+        with_ahead=True,
     )
     try:
         for stored, _ in scan_snapshot(view, request):

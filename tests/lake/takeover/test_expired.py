@@ -68,3 +68,18 @@ def test_rows_ahead_of_the_clock_stay_in_their_part(lab):
     # What came beside them in a part goes with them.
     assert set(lab.witness_addresses()) <= set(lab.addresses())
     assert BORN < min(lab.witness_addresses()) < lab.start()
+
+
+def test_rows_ahead_of_the_clock_whose_blocks_expired_unsealed_are_in_the_table(any_lab):
+    any_lab.append(150)
+    any_lab.expire(0)
+    any_lab.append(100)
+    any_lab.owner.stream.seal()
+    any_lab.publish()
+    assert set(any_lab.witness_addresses()) <= set(any_lab.addresses())
+    assert BORN < min(any_lab.addresses()) < any_lab.start()
+    any_lab.lose_owner()
+    any_lab.take_over()
+    any_lab.check()
+    assert any_lab.sql(any_lab.owner) == any_lab.sql(any_lab.witness)
+    assert [*any_lab.problems(), *any_lab.lake_problems()] == []
