@@ -62,4 +62,12 @@ def _outcome(root: Path, stream: str, report: PublishReport) -> str:
             f"{stream!r} has nothing to publish: it has no parts; `shardlog seal {root} {stream}` "
             "writes some"
         )
+    behind = [shard for shard in report.shards.values() if shard.sealed < shard.end]
+    if behind:
+        more = f" and {counted(len(behind) - 1, 'shard')} more" if len(behind) > 1 else ""
+        return (
+            f"{stream!r} has nothing to publish: shard {behind[0].shard}{more} has parts up to "
+            f"{behind[0].sealed} here, and another log has published it up to {behind[0].end} at "
+            f"{report.uri}; this one can follow it once it has more"
+        )
     return f"{stream!r} has nothing to publish: the table at {report.uri} has all its parts"
