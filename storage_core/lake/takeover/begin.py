@@ -13,6 +13,7 @@ from os import PathLike
 from typing import Final
 
 from storage_core.catalog.begun_shards import BegunLog, log_in_making, put_begun_log
+from storage_core.catalog.origin import RETRY_SHARDS_FROM
 from storage_core.catalog.stream_file import StreamFiles
 from storage_core.engine.environment import Environment
 from storage_core.engine.key_value import KeyValueStore
@@ -100,7 +101,8 @@ def begin_from_lake(  # noqa: PLR0913 - what a call is told
     3. Write a log that nobody knows yet: its parts, the schemas and keys of their rows, heads,
        windows, zones, copies of rows out of order, dead letters; committed up to where the shard
        is published. All of it becomes durable.
-    4. Put it in its place: options.json names it. A log that was there is archived.
+    4. Put it in its place: options.json names it. A log that was there is archived, until a publish
+       finds that the table has all of its rows (covered_logs.py).
 
     A crash before 4 leaves what the next call clears away; to call it again is harmless. Who
     publishes the shard loses nothing by it, and is refused once the new log has published.
@@ -178,7 +180,9 @@ class _Course:
                 parts = self._parts(log, footers, read.notes)  # 2
                 state = self._state(log, parts, read, end)
                 self._write(log, state, parts, read)  # 3
-            files = put_begun_log(self._files, log, state.born, clock)  # 4
+            # Rows of retried dead letters have addresses of their own in each log.
+            is_copy = self._shard < RETRY_SHARDS_FROM and not read.damaged
+            files = put_begun_log(self._files, log, state.born, clock, is_copy=is_copy)  # 4
         rows = sum(part.entry.rows for part in parts)
         begun = BegunShard(
             self._shard,

@@ -43,6 +43,14 @@ def publish(  # noqa: PLR0913 - one parameter an option
     runs = sum(shard.runs_written for shard in report.shards.values())
     if repair and runs:
         print_line(f"{counted(runs, 'heads run')} written again: missing or damaged in the store")
+    removed = sum(shard.logs_removed for shard in report.shards.values())
+    if removed:
+        print_line(f"{counted(removed, 'archived log')} removed: the table has all of their rows")
+    kept = sum(shard.logs_kept for shard in report.shards.values())
+    if kept:
+        command = f"shardlog drop {root} {stream} --archived"
+        logs = counted(kept, "archived log")
+        print_line(f"{logs} not removed, which alone have some rows; `{command}` lists them")
     gone = sum(shard.files_gone for shard in report.shards.values())
     if gone:
         files = counted(gone, "file")
