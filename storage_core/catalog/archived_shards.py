@@ -200,15 +200,20 @@ def archived_copies(
     return [(log, place) for log, place in places if (place / _COPY_FILE).exists()]
 
 
-def remove_archived_shards(
-    root: str | PathLike[str], name: str, lineages: Collection[str] | None = None
-) -> Sequence[ArchivedShard]:
+def remove_archived_shards(root: str | PathLike[str], name: str) -> Sequence[ArchivedShard]:
     """Remove the data of a stream's archived logs for good; they are remembered as archived.
 
-    Args:
-        root: The directory that holds the streams.
-        name: The stream.
-        lineages: The lineages of those that go; None for all.
+    Raises:
+        InvalidRequestError: There is no such stream.
+        ForeignDataError: What lies in the place of one is another log; it stays.
+    """
+    return remove_archived_logs(root, name, None)
+
+
+def remove_archived_logs(
+    root: str | PathLike[str], name: str, lineages: Collection[str] | None
+) -> Sequence[ArchivedShard]:
+    """Remove the archived logs of some lineages (None: all), as `remove_archived_shards` does.
 
     Raises:
         InvalidRequestError: There is no such stream.

@@ -51,8 +51,6 @@ class ReadRequest:
             are rows like others.
         expired_until: For `replay` only: a shard's generation; what expired behind a row that has
             not, and was gone by then, is passed by. 0 refuses whatever has expired.
-        with_ahead: For `replay` only: rows ahead of the clock that outlived their blocks are shown
-            in the place of these, and what expired below the log's start is passed by.
         bytes_max: The most bytes of rows to hold for `primary` and `newest`, which answer at once;
             a request for more is refused. 0 for any number.
     """
@@ -72,7 +70,6 @@ class ReadRequest:
     tombstones: bool = False
     bytes_max: int = 0
     expired_until: int = 0
-    with_ahead: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
@@ -119,8 +116,6 @@ class ReadRequest:
     def _check_addresses(self) -> None:
         if self.expired_until and self.order != "replay":
             _refuse(f"expired_until goes with order replay only, not with {self.order}")
-        if self.with_ahead and self.order != "replay":
-            _refuse(f"with_ahead goes with order replay only, not with {self.order}")
         addresses = (self.start_address, self.end_address)
         if any(address is not None and address < 0 for address in addresses):
             _refuse(f"addresses {addresses} must not be negative")

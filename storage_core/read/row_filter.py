@@ -24,7 +24,8 @@ Mask = npt.NDArray[np.bool_]
 class RowFilter:
     """Which rows a request wants, and which columns of them.
 
-    A replay shows expired rows too, and begins below the floor.
+    A replay shows expired rows too, and begins below the floor. One `with_ahead` also shows rows
+    ahead of the clock that outlived their blocks, and passes by what expired below the log's start.
     """
 
     start: int
@@ -130,7 +131,6 @@ def filter_for(state: ShardState, committed: int, request: ReadRequest) -> RowFi
         columns if request.columns is None else request.columns,
         is_replay=is_replay,
         expired_until=request.expired_until,
-        with_ahead=request.with_ahead,
         keys=request.keys,
     )
 

@@ -243,13 +243,12 @@ def _of_log(
         columns=part_columns(has_keys=view.meta.has_keys),
         order="replay",
         expired_until=work.generation,
-        with_ahead=True,
     )
     numbers = numbers_of(list(schemas_in(view)))
     rows: list[pa.RecordBatch] = []
     waiting: list[pa.RecordBatch] = []
     count, size, end = 0, 0, work.end
-    for batch, reached in scan_snapshot(view, request):
+    for batch, reached in scan_snapshot(view, request, with_ahead=True):
         batch_bytes = batch.nbytes
         count += batch.num_rows
         size += batch_bytes
@@ -313,10 +312,9 @@ def rows_of_part(view: ShardSnapshot, part: PartEntry) -> Iterator[pa.RecordBatc
         columns=part_columns(has_keys=view.meta.has_keys),
         order="replay",
         expired_until=view.state.generation,
-        with_ahead=True,
     )
     try:
-        for stored, _ in scan_snapshot(view, request):
+        for stored, _ in scan_snapshot(view, request, with_ahead=True):
             batch = numbered(stored, number_of)
             numbers = batch.column("schema").fill_null(-1).to_numpy()
             is_out_of_order = batch.column("state").to_numpy() != State.NORMAL

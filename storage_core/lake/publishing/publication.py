@@ -124,8 +124,8 @@ class Publication:
             return published
         shard, end = published.shard, published.end
         with suppress(ShardlogError):
-            removed, kept = remove_covered_logs(self._reader, shard, end, self._go_on)
-            return replace(published, logs_removed=removed, logs_kept=kept)
+            removed, staying = remove_covered_logs(self._reader, shard, end, self._go_on)
+            return replace(published, logs_removed=removed, logs_kept=staying)
         return published
 
     def _go_on(self) -> None:

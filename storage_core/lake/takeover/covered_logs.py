@@ -23,7 +23,7 @@ import numpy.typing as npt
 from storage_core.catalog.archived_shard import ArchivedShard
 from storage_core.catalog.archived_shards import (
     archived_copies,
-    remove_archived_shards,
+    remove_archived_logs,
     unmark_copy,
 )
 from storage_core.errors import CorruptionError
@@ -57,7 +57,7 @@ def remove_covered_logs(
     files = reader.rows.shards.files
     root, name = files.directory.parent, files.meta.name
     covered: list[str] = []
-    kept = 0
+    staying = 0
     for log, place in archived_copies(root, name, shard):
         if log.end > published:
             continue
@@ -66,9 +66,9 @@ def remove_covered_logs(
             covered.append(log.lineage)
         else:
             unmark_copy(place)
-            kept += 1
-    removed = remove_archived_shards(root, name, covered) if covered else ()
-    return len(removed), kept
+            staying += 1
+    removed = remove_archived_logs(root, name, covered) if covered else ()
+    return len(removed), staying
 
 
 def _is_covered(reader: StreamReader, log: ArchivedShard, on_progress: Callable[[], None]) -> bool:
@@ -84,8 +84,8 @@ def _is_covered(reader: StreamReader, log: ArchivedShard, on_progress: Callable[
             for addresses in _addresses(archived, wanted):
                 first, last = int(addresses.min()), int(addresses.max())
                 of_these = replace(visible, start_address=first, end_address=last + 1)
-                there = [np.empty(0, np.int64), *_addresses(reader, of_these)]
-                if not np.isin(addresses, np.concatenate(there)).all():
+                others = [np.empty(0, np.int64), *_addresses(reader, of_these)]
+                if not np.isin(addresses, np.concatenate(others)).all():
                     return False
                 on_progress()
     except CorruptionError:

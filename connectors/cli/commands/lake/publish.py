@@ -46,10 +46,10 @@ def publish(  # noqa: PLR0913 - one parameter an option
     removed = sum(shard.logs_removed for shard in report.shards.values())
     if removed:
         print_line(f"{counted(removed, 'archived log')} removed: the table has all of their rows")
-    kept = sum(shard.logs_kept for shard in report.shards.values())
-    if kept:
+    staying = sum(shard.logs_kept for shard in report.shards.values())
+    if staying:
         command = f"shardlog drop {root} {stream} --archived"
-        logs = counted(kept, "archived log")
+        logs = counted(staying, "archived log")
         print_line(f"{logs} not removed, which alone have some rows; `{command}` lists them")
     gone = sum(shard.files_gone for shard in report.shards.values())
     if gone:
