@@ -160,6 +160,26 @@ class StreamRows(Generic[S]):
         """
         return self._replay(shard, (start_address, end_address), ids, columns, keys)
 
+    def stored(  # noqa: PLR0913 - as `tail` has it
+        self,
+        shard: int,
+        start_address: int,
+        end_address: int,
+        ids: Ids = None,
+        columns: Sequence[str] | None = None,
+        *,
+        keys: Keys = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of `scan` that a shard has of some addresses."""
+        reader = self._shards.shard(integer("shard", shard))
+        request = replace(
+            self._of(keys, request_of("arrival", ids, None, None, 0, None, columns)),
+            shard=shard,
+            start_address=start_address,
+            end_address=end_address,
+        )
+        return self._while_reading(reader.scan(request))
+
     def unexpired(  # noqa: PLR0913 - as `tail` has it
         self,
         shard: int,

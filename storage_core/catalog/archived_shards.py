@@ -2,7 +2,8 @@
 
     <stream>/shard-0003/                        the first log of a shard
     <stream>/shard-0003~<lineage>/              a log that has replaced one
-    <stream>/~archived/shard-0003~<lineage>/    an archived log, whole, as it was
+    <stream>/~archived/shard-0003~<lineage>/    an archived log, whole, as it was; with a file
+                                                `copy` it may go once others have all of its rows
 
 Replacing options.json is the change: before it the shard is what it was, after it the shard is
 the new log, which begins where it was told to. No path ever names two logs, so whoever has the
@@ -38,6 +39,8 @@ from storage_core.platform.durable_file import (
 )
 
 _ARCHIVE: Final = "~archived"
+# Lies in a log of which others have all rows, or will; so it goes then.
+_COPY_FILE: Final = "copy"
 # Of logs that were removed so many are remembered for each shard.
 _REMEMBERED_MAX: Final = 16
 # A lineage is told by so many of its digits.
@@ -168,8 +171,49 @@ def read_archived(root: Path, name: str, lineage: str) -> StreamFiles:
     return replace(files, settings=settings, is_archived=True)
 
 
+def mark_copy(directory: Path) -> None:
+    """Say of a log that is being archived that other logs have its rows, or will."""
+    (directory / _COPY_FILE).touch()
+    sync_directory(directory)
+
+
+def unmark_copy(place: Path) -> None:
+    """Let an archived log stay: other logs lack some of its rows."""
+    (place / _COPY_FILE).unlink(missing_ok=True)
+
+
+def archived_copies(
+    root: str | PathLike[str], name: str, shard: int
+) -> Sequence[tuple[ArchivedShard, Path]]:
+    """Return the archived logs of a shard that are marked as copies, with where they lie.
+
+    Raises:
+        InvalidRequestError: There is no such stream.
+        CorruptionError: Its files are damaged.
+    """
+    files = read_stream(Path(root), name, is_whole=False)
+    places = [
+        (log, _archive_place(files.directory, log))
+        for log in files.settings.archived
+        if log.shard == shard
+    ]
+    return [(log, place) for log, place in places if (place / _COPY_FILE).exists()]
+
+
 def remove_archived_shards(root: str | PathLike[str], name: str) -> Sequence[ArchivedShard]:
     """Remove the data of a stream's archived logs for good; they are remembered as archived.
+
+    Raises:
+        InvalidRequestError: There is no such stream.
+        ForeignDataError: What lies in the place of one is another log; it stays.
+    """
+    return remove_archived_logs(root, name, None)
+
+
+def remove_archived_logs(
+    root: str | PathLike[str], name: str, lineages: Collection[str] | None
+) -> Sequence[ArchivedShard]:
+    """Remove the archived logs of some lineages (None: all), as `remove_archived_shards` does.
 
     Raises:
         InvalidRequestError: There is no such stream.
@@ -182,7 +226,8 @@ def remove_archived_shards(root: str | PathLike[str], name: str) -> Sequence[Arc
         for archived in files.settings.archived:
             move_aside(files.directory, archived)
             place = _place(files.directory, archived)
-            if place is not None:
+            is_wanted = lineages is None or archived.lineage in lineages
+            if place is not None and is_wanted:
                 _remove(files.directory, place, archived)
                 removed.append(archived)
         if removed:
@@ -288,16 +333,20 @@ def move_aside(directory: Path, archived: ArchivedShard) -> None:
 def _remove(directory: Path, place: Path, archived: ArchivedShard) -> None:
     """Remove an archived log, whose marker goes last: until then it tells which log it is.
 
+    Directories go before files, so that what says that it is a copy outlasts its rows.
+
     Raises:
         ForeignDataError: What lies there is another log; it stays.
     """
     is_almost_gone = not any(place.iterdir())
     if not is_almost_gone:
         _refuse_others(directory, place, archived)
-    for entry in sorted(place.iterdir()):
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        elif entry.name != MARKER_FILE:
+    entries = sorted(place.iterdir())
+    directories = [entry for entry in entries if entry.is_dir() and not entry.is_symlink()]
+    for entry in directories:
+        shutil.rmtree(entry)
+    for entry in entries:
+        if entry not in directories and entry.name != MARKER_FILE:
             entry.unlink()
     (place / MARKER_FILE).unlink(missing_ok=True)
     place.rmdir()

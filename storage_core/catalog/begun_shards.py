@@ -25,6 +25,7 @@ from storage_core.catalog.archived_shard import log_name
 from storage_core.catalog.archived_shards import (
     archived_log,
     clear_away,
+    mark_copy,
     move_aside,
     put_in_place,
 )
@@ -90,7 +91,9 @@ def log_in_making(files: StreamFiles, shard: int, end: int) -> Iterator[BegunLog
             raise
 
 
-def put_begun_log(files: StreamFiles, log: BegunLog, born: int, clock: Clock) -> StreamFiles:
+def put_begun_log(
+    files: StreamFiles, log: BegunLog, born: int, clock: Clock, *, is_copy: bool = False
+) -> StreamFiles:
     """Make a log, all of which is durable, the log of its shard; durable on return.
 
     Args:
@@ -98,6 +101,8 @@ def put_begun_log(files: StreamFiles, log: BegunLog, born: int, clock: Clock) ->
         log: It.
         born: The first address that it can ever have had.
         clock: Tells when the log before it was archived.
+        is_copy: Whether the log before it has at each address the row that any other log of the
+            shard has there, so that it may go once they have all of its rows.
 
     Raises:
         UnavailableError: Another log has come there since; or a writer holds the shard, or the
@@ -123,6 +128,8 @@ def put_begun_log(files: StreamFiles, log: BegunLog, born: int, clock: Clock) ->
             archived = archived_log(files, shard, clock)
             move_directory(log.directory, stream / log_name(shard, log.lineage.hex()))
             files = put_in_place(files, [archived], {shard: log.lineage}, {shard: born})
+            if is_copy:
+                mark_copy(files.directory / archived.directory)
             move_aside(stream, archived)
     return files
 

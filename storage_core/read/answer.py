@@ -34,23 +34,34 @@ if TYPE_CHECKING:
     from storage_core.read.cold.rows import ColdRows
 
 
-def scan_snapshot(snapshot: ShardSnapshot, request: ReadRequest) -> Scanned:
-    """Return batches, each with how far the scan has come (see `resumed`), None if it is all."""
+def scan_snapshot(
+    snapshot: ShardSnapshot, request: ReadRequest, *, with_ahead: bool = False
+) -> Scanned:
+    """Return batches, each with how far the scan has come (see `resumed`), None if it is all.
+
+    Args:
+        snapshot: The snapshot.
+        request: What of it.
+        with_ahead: Whether a replay has rows ahead of the clock in the place of their blocks, where
+            these have expired.
+    """
     refuse_unfit(snapshot.meta, request)
     routed = routed_here(request, snapshot.meta, snapshot.state.tail.counters.strays)
     if routed is None:
         return iter(())
     if not snapshot.meta.has_keys:
-        return _scan(snapshot, routed)
+        return _scan(snapshot, routed, with_ahead=with_ahead)
     numbered = by_number(snapshot, routed)
     if numbered.ids == ():
         # IMPORTANT: what is gone may have had the first rows of these keys, and their entries.
         return scan_nothing(snapshot, filter_for(snapshot.state, snapshot.committed, numbered))
-    return by_key(_scan(snapshot, numbered), own_columns(snapshot.meta, routed), routed.order)
+    scanned = _scan(snapshot, numbered, with_ahead=with_ahead)
+    return by_key(scanned, own_columns(snapshot.meta, routed), routed.order)
 
 
-def _scan(snapshot: ShardSnapshot, request: ReadRequest) -> Scanned:
+def _scan(snapshot: ShardSnapshot, request: ReadRequest, *, with_ahead: bool) -> Scanned:
     wanted = filter_for(snapshot.state, snapshot.committed, request)
+    wanted = replace(wanted, with_ahead=with_ahead) if with_ahead else wanted
     if not snapshot.state.schemas or SCHEMA_COLUMNS.isdisjoint(wanted.columns):
         return _scan_in_order(snapshot, wanted, request)
     numbered = replace(wanted, columns=by_schema_number(wanted.columns))

@@ -24,7 +24,8 @@ Mask = npt.NDArray[np.bool_]
 class RowFilter:
     """Which rows a request wants, and which columns of them.
 
-    A replay shows expired rows too, and begins below the floor.
+    A replay shows expired rows too, and begins below the floor. One `with_ahead` also shows rows
+    ahead of the clock that outlived their blocks, and passes by what expired below the log's start.
     """
 
     start: int
@@ -36,6 +37,7 @@ class RowFilter:
     columns: tuple[str, ...]
     is_replay: bool
     expired_until: int = 0
+    with_ahead: bool = False
     # Of rows that belong to keys: those that `ids` has the numbers of, None for no key.
     keys: tuple[bytes | None, ...] | None = None
 

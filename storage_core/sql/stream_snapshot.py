@@ -76,8 +76,10 @@ def snapshot_of(reader: StreamReader) -> StreamSnapshot:
             raise PartGoneError(PART_GONE) from error
 
     def hot_rows(shard: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        snapshot = shards[shard]
-        return reader.rows.unexpired(shard, snapshot.hot_start, snapshot.end, columns=columns)
+        # From where parts end, though the log may begin above it: rows ahead of the clock outlive
+        # their blocks.
+        begin, end = shards[shard].parts.sealed, shards[shard].end
+        return reader.rows.stored(shard, min(begin, end), end, columns=columns)
 
     parts = {n: snapshot.parts for n, snapshot in shards.items()}
     reads = SnapshotReads(hot_rows, reader.schemas, groups)

@@ -248,7 +248,7 @@ def _of_log(
     rows: list[pa.RecordBatch] = []
     waiting: list[pa.RecordBatch] = []
     count, size, end = 0, 0, work.end
-    for batch, reached in scan_snapshot(view, request):
+    for batch, reached in scan_snapshot(view, request, with_ahead=True):
         batch_bytes = batch.nbytes
         count += batch.num_rows
         size += batch_bytes
@@ -307,14 +307,14 @@ def rows_of_part(view: ShardSnapshot, part: PartEntry) -> Iterator[pa.RecordBatc
     is_kind = np.array([kind == part.kind for kind in (*kinds, RAW)])
     request = ReadRequest(
         view.shard,
-        start_address=max(part.first, view.state.start),
-        end_address=max(part.last + 1, view.state.start),
+        start_address=part.first,
+        end_address=part.last + 1,
         columns=part_columns(has_keys=view.meta.has_keys),
         order="replay",
         expired_until=view.state.generation,
     )
     try:
-        for stored, _ in scan_snapshot(view, request):
+        for stored, _ in scan_snapshot(view, request, with_ahead=True):
             batch = numbered(stored, number_of)
             numbers = batch.column("schema").fill_null(-1).to_numpy()
             is_out_of_order = batch.column("state").to_numpy() != State.NORMAL

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 
+from storage_core.lake.heads.run_names import run_path
 from storage_core.lake.table import CHECKPOINT_EVERY, LakeTable
 from storage_core.platform.clock import SystemClock
 from storage_core.testing import ManualClock
@@ -66,6 +67,16 @@ def test_upload_that_ended_in_the_middle_goes(tmp_path) -> None:
     assert vacuumed(lab, HOUR, ahead=2 * HOUR) == [path_of(2, 2) + "#1"]
 
 
+def test_upload_of_a_heads_run_that_ended_in_the_middle_goes_after_the_grace(tmp_path) -> None:
+    lab = TableLab(DirectoryStore(tmp_path))
+    lab.keep(1)
+    run = run_path(SHARD, 1, 2, 7, b"d" * 16)
+    for path in (run, f"{run}#1", "_shardlog/shard=3/notes.txt#1"):
+        lab.store.write(lab.target, path, b"PAR1")
+    assert vacuumed(lab, HOUR) == []
+    assert vacuumed(lab, HOUR, ahead=2 * HOUR) == [f"{run}#1"]
+
+
 def test_file_that_was_removed_stays_while_its_version_can_be_read(store: Store) -> None:
     lab = TableLab(store)
     paths = lab.keep(1, 2)
@@ -86,7 +97,7 @@ def test_file_that_was_committed_while_vacuum_looks_stays(store: Store) -> None:
 
     def listed_and_committed(directory):
         files = listed(directory)
-        if directory:
+        if directory.startswith("shard="):
             lab.table.commit(SHARD, [file], [], 2)
         return files
 

@@ -19,7 +19,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from storage_core import UnavailableError
@@ -75,7 +75,24 @@ _actions = st.one_of(
 )
 
 
+# One row is ahead of the clock, in a block whose other row expires before it is sealed.
+_AHEAD = [(Given(FIRST_MS, 1, b"a", 0), 0), (Given(FIRST_MS + 40 * DAY, 1, b"b", 0), 0)]
+_LATER = [(Given(FIRST_MS + 2 * DAY, 2, b"c", 0), 0)]
+
+
 @given(_rows, st.lists(_actions, min_size=8, max_size=20), st.booleans())
+@example(
+    _AHEAD,
+    [
+        ("append", _AHEAD),
+        ("let_pass", 100_000),
+        ("expire",),
+        ("append", _LATER),
+        ("publish_all",),
+        ("take_over", 25, UnavailableError, True),
+    ],
+    False,
+)
 @settings(max_examples=EXAMPLES)
 def test_rows_outlive_their_machines(first: list[Any], actions: list[Any], has_keys: bool) -> None:
     folder = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else None))

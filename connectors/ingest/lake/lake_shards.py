@@ -214,7 +214,15 @@ class LakeShards:
         sides = {at.number: side_of(at) for at in sorted(asked_of)}
         target = lake_target(str(stream.options.lake), self._options.lake.storage_options())
         is_to_skip = self._options.on_out_of_range == "skip"
-        order = LakeOrder(self._options.root, stream.name, target, sides, others, is_to_skip)
+        order = LakeOrder(
+            self._options.root,
+            stream.name,
+            target,
+            sides,
+            others,
+            is_to_skip,
+            expire=self._options.expire_every_s > 0,
+        )
         topic.asked_of, topic.asked_s = asked_of, self._clock.monotonic_s()
         topic.task = LakeTask(order, self._start)
 

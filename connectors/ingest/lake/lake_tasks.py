@@ -39,7 +39,13 @@ class Starter(Protocol):
         """Return where the table stands in those shards that it has."""
 
     def begin(
-        self, root: Path, stream: str, shards: Sequence[int], target: LakeTarget
+        self,
+        root: Path,
+        stream: str,
+        shards: Sequence[int],
+        target: LakeTarget,
+        *,
+        expire: bool = False,
     ) -> "dict[int, BegunShard]":
         """Begin shards."""
 
@@ -55,6 +61,7 @@ class LakeOrder:
         sides: What Kafka says of each partition that comes.
         others: Further partitions of which it is to be known whether the table has them.
         is_to_skip: Whether offsets that nobody has are a gap, rather than a fault.
+        expire: Whether what retention has taken by now is hidden in shards that begin.
     """
 
     root: Path
@@ -63,6 +70,7 @@ class LakeOrder:
     sides: Mapping[int, KafkaSide]
     others: Collection[int] = ()
     is_to_skip: bool = False
+    expire: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +208,7 @@ def _begin(
     if not shards:
         return {}
     try:
-        return starter.begin(order.root, order.topic, shards, order.target)
+        return starter.begin(order.root, order.topic, shards, order.target, expire=order.expire)
     except ShardlogError as error:
         if len(shards) == 1 or (error.retriable and error.shard is None):
             return dict.fromkeys(shards, error)

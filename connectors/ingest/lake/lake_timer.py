@@ -228,6 +228,8 @@ class LakeTimer:
                     removed=done.files_removed,
                     bytes=done.bytes,
                     end=done.end,
+                    archives_removed=done.logs_removed,
+                    archives_kept=done.logs_kept,
                 )
 
     def report(self) -> None:

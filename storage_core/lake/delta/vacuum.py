@@ -5,7 +5,8 @@
     never named, and younger than the grace                    stay: they may be about to be
     never named, and older                                     can be deleted: an upload that ended
 
-Only files that are called as ours are, in directories of shards, can be deleted at all.
+Only files that are called as ours are, in directories of shards, can be deleted at all. Of heads
+runs, beside the table, those whose upload ended in the middle: of the others publishing takes care.
 """
 
 import re
@@ -17,6 +18,7 @@ from deltalake import DeltaTable
 
 from storage_core.lake.delta.state import file_sizes, history_of
 from storage_core.lake.file_store import FileStore, StoredFile
+from storage_core.lake.heads.run_names import RUNS_DIRECTORY, is_run_path
 from storage_core.lake.image_names import is_image_path, is_shard_directory
 from storage_core.platform.clock import Clock
 
@@ -36,13 +38,21 @@ def deletable_files(
         grace: How old a file is that was uploaded and is taken for forgotten.
         clock: The clock.
     """
-    directories = [file.path for file in store.listed("") if file.is_directory]
+    directories = _directories(store, "")
     stored = [
         file
         for directory in directories
         if is_shard_directory(directory)
         for file in store.listed(directory)
         if is_image_path(_UPLOADING.sub("", file.path))
+    ]
+    stored += [
+        file
+        for place in directories
+        if place == RUNS_DIRECTORY
+        for directory in _directories(store, place)
+        for file in store.listed(directory)
+        if is_run_path(_UPLOADING.sub("", file.path)) and _UPLOADING.search(file.path)
     ]
     before_ms = clock.now_ns() // _NS_A_MS - grace // timedelta(milliseconds=1)
     named = file_sizes(delta)
@@ -54,6 +64,10 @@ def deletable_files(
         if file.path not in named
         and (file.path in expired or (file.path not in removed and file.written_ms < before_ms))
     ]
+
+
+def _directories(store: FileStore, place: str) -> list[str]:
+    return [file.path for file in store.listed(place) if file.is_directory]
 
 
 def files_within_history(delta: DeltaTable) -> set[str]:

@@ -15,8 +15,10 @@ from typing import Final
 from storage_core.format.shard_state import AddressRange
 from storage_core.lake.image_names import shard_directory
 
-_DIRECTORY: Final = "_shardlog/"
+# Where they lie, beside the table's own files: a directory for each shard.
+RUNS_DIRECTORY: Final = "_shardlog"
 _NAME: Final = re.compile(r"heads-(\d{20})-(\d{20})-([0-9a-f]{16})-([0-9a-f]{32})\.parquet")
+_PATH: Final = re.compile(rf"{RUNS_DIRECTORY}/shard=\d+/{_NAME.pattern}")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -51,7 +53,12 @@ class RunName:
 
 def runs_directory(shard: int) -> str:
     """Return the directory of the runs of a shard, with a slash at its end."""
-    return f"{_DIRECTORY}{shard_directory(shard)}"
+    return f"{RUNS_DIRECTORY}/{shard_directory(shard)}"
+
+
+def is_run_path(path: str) -> bool:
+    """Tell whether a path below a table is the place of a run."""
+    return _PATH.fullmatch(path) is not None
 
 
 def run_path(shard: int, begin: int, end: int, log: int, digest: bytes) -> str:

@@ -5,7 +5,7 @@ The steps of `publish_shard` are its methods. One thread at a time.
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -42,6 +42,7 @@ from storage_core.lake.publishing.report import ShardPublished
 from storage_core.lake.shard_change import ShardChange
 from storage_core.lake.table import LakeConflictError, LakeTable, TableFile
 from storage_core.lake.table_columns import TableColumns, table_columns
+from storage_core.lake.takeover.covered_logs import remove_covered_logs
 from storage_core.lake.target import LakeTarget
 from storage_core.parts.part_home import local_files
 from storage_core.parts.progress import OnRows, ignore_rows
@@ -106,14 +107,34 @@ class Publication:
         """
         options, shard = self._reader.options, published.shard
         directory = self._files.shard_directory(shard)
-        is_own = self._target.is_lake_of(options.lake)
-        may_write = is_own and options.keep_local is not None and os.access(directory, os.W_OK)
-        if self._table is None or not may_write:
+        may_write = options.keep_local is not None and os.access(directory, os.W_OK)
+        if self._table is None or not (may_write and self._is_own):
             return published
         lake = LakeParts(self._target, lake_cache(self._files.directory.parent))
         files = self._table.files(shard)
         gone = let_files_go(self._reader, shard, files, lake, bytes_max=bytes_max)
         return replace(published, files_gone=gone.parts, is_whole=gone.is_whole)
+
+    def with_logs_removed(self, published: ShardPublished) -> ShardPublished:
+        """Remove archived logs of a shard of which the table has all rows; return how many too.
+
+        What cannot be told now the next publish comes to again.
+        """
+        if not (self._is_own and os.access(self._files.directory, os.W_OK)):
+            return published
+        shard, end = published.shard, published.end
+        with suppress(ShardlogError):
+            removed, staying = remove_covered_logs(self._reader, shard, end, self._go_on)
+            return replace(published, logs_removed=removed, logs_kept=staying)
+        return published
+
+    def _go_on(self) -> None:
+        self._on_rows(self._rows)
+
+    @property
+    def _is_own(self) -> bool:
+        """Whether the table is where the stream's own option says."""
+        return self._target.is_lake_of(self._reader.options.lake)
 
     def tend_heads(self, shard: int) -> int:
         """Write heads runs of a shard that are missing, and merge some, where the table has it.

@@ -25,6 +25,8 @@ class ShardPublished:
         repaired: Paths of files that were uploaded again: the table or the store had lost them.
         parts_lost: How many parts the table lacks that it had once, as a bounded call tells.
         runs_written: How many heads runs were written again that were missing or damaged.
+        logs_removed: How many archived logs went, all of whose rows the table has.
+        logs_kept: How many stay though it is published up to their end: they alone have some rows.
     """
 
     shard: int
@@ -41,6 +43,8 @@ class ShardPublished:
     repaired: tuple[str, ...] = ()
     parts_lost: int = 0
     runs_written: int = 0
+    logs_removed: int = 0
+    logs_kept: int = 0
 
     def then(self, other: "ShardPublished") -> "ShardPublished":
         """Return what this and a later step of the same shard did together."""
@@ -59,6 +63,8 @@ class ShardPublished:
             (*self.repaired, *other.repaired),
             other.parts_lost,
             self.runs_written + other.runs_written,
+            self.logs_removed + other.logs_removed,
+            self.logs_kept + other.logs_kept,
         )
 
 

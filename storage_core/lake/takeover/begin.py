@@ -10,12 +10,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
-from pathlib import Path
 from typing import Final
 
-import numpy as np
-
 from storage_core.catalog.begun_shards import BegunLog, log_in_making, put_begun_log
+from storage_core.catalog.origin import RETRY_SHARDS_FROM
 from storage_core.catalog.stream_file import StreamFiles
 from storage_core.engine.environment import Environment
 from storage_core.engine.key_value import KeyValueStore
@@ -36,18 +34,19 @@ from storage_core.lake.takeover.shard_facts import heads_with_files, log_heads, 
 from storage_core.lake.takeover.table_parts import (
     TableFooter,
     TablePart,
+    addresses_in,
     entry_of,
+    group_rows_in,
     read_footers,
 )
-from storage_core.lake.takeover.wide_windows import Int64s, windows_of
+from storage_core.lake.takeover.wide_windows import windows_of
 from storage_core.lake.target import LakeTarget
-from storage_core.parts.part_home import opener_of
-from storage_core.parts.row_groups import PartFile
-from storage_core.parts.snapshot import listed_part, listed_parts, parts_directory
+from storage_core.parts.snapshot import listed_parts, parts_directory
 from storage_core.platform.durable_file import sync_directory, taking_errors
 from storage_core.read.answer import trimmed_rows_of
 from storage_core.read.cold.rows import ColdRows
 from storage_core.read.snapshot import whole_snapshot
+from storage_core.retention.expiry import terms_of
 
 _STORE: Final = "db"
 _NS_A_MS: Final = 10**6
@@ -87,6 +86,7 @@ def begin_from_lake(  # noqa: PLR0913 - what a call is told
     shards: Collection[int],
     target: LakeTarget | None = None,
     *,
+    expire: bool = False,
     on_progress: OnFiles | None = None,
     environment: Environment | None = None,
 ) -> dict[int, BegunShard]:
@@ -101,7 +101,8 @@ def begin_from_lake(  # noqa: PLR0913 - what a call is told
     3. Write a log that nobody knows yet: its parts, the schemas and keys of their rows, heads,
        windows, zones, copies of rows out of order, dead letters; committed up to where the shard
        is published. All of it becomes durable.
-    4. Put it in its place: options.json names it. A log that was there is archived.
+    4. Put it in its place: options.json names it. A log that was there is archived, until a publish
+       finds that the table has all of its rows (covered_logs.py).
 
     A crash before 4 leaves what the next call clears away; to call it again is harmless. Who
     publishes the shard loses nothing by it, and is refused once the new log has published.
@@ -111,6 +112,8 @@ def begin_from_lake(  # noqa: PLR0913 - what a call is told
         name: The stream, whose shards are the partitions of an origin.
         shards: The shards, whether this root has them or not; nobody writes to them meanwhile.
         target: Where the table is, as the stream's option `lake` says; if None by that option.
+        expire: Whether rows that are older than the stream keeps, by the clock, are hidden from the
+            beginning, as the next expiry would hide them.
         on_progress: Called with how many files were looked at, and how many there are.
         environment: Time and stores, for tests.
 
@@ -132,9 +135,11 @@ def begin_from_lake(  # noqa: PLR0913 - what a call is told
     if table is None:
         return begun
     outside = environment or Environment()
+    terms = terms_of(files, None, outside.clock)
+    floor = INT64_MIN if not expire or terms.floor is None else terms.floor
     for shard in sorted(set(shards)):
         if table.published(shard) is not None:
-            course = _Course(files, shard, table, FileStore(place), outside, on_progress)
+            course = _Course(files, shard, table, FileStore(place), outside, on_progress, floor)
             try:
                 files, begun[shard] = course.run()
             except ShardlogError as error:
@@ -153,6 +158,7 @@ class _Course:
         store: FileStore,
         outside: Environment,
         on_files: OnFiles | None,
+        floor: int,
     ) -> None:
         self._files = files
         self._shard = shard
@@ -160,6 +166,7 @@ class _Course:
         self._lake = store
         self._outside = outside
         self._on_files = on_files or _ignore_files
+        self._floor = floor
         self._has_keys = files.meta.has_keys
 
     def run(self) -> tuple[StreamFiles, BegunShard]:
@@ -173,7 +180,9 @@ class _Course:
                 parts = self._parts(log, footers, read.notes)  # 2
                 state = self._state(log, parts, read, end)
                 self._write(log, state, parts, read)  # 3
-            files = put_begun_log(self._files, log, state.born, clock)  # 4
+            # Rows of retried dead letters have addresses of their own in each log.
+            is_copy = self._shard < RETRY_SHARDS_FROM and not read.damaged
+            files = put_begun_log(self._files, log, state.born, clock, is_copy=is_copy)  # 4
         rows = sum(part.entry.rows for part in parts)
         begun = BegunShard(
             self._shard,
@@ -246,7 +255,7 @@ class _Course:
         self, log: BegunLog, parts: Sequence[TablePart], read: ShardHeadsRead, end: int
     ) -> BegunState:
         notes = read.notes
-        floor = INT64_MIN if notes is None else notes.floor
+        floor = self._floor if notes is None else max(self._floor, notes.floor)
         start = min((part.entry.first for part in parts), default=end)
         dead_letters = () if notes is None else notes.dead_letters
         # Where runs begin the log did whose rows they tell of; below that it had nothing.
@@ -287,10 +296,10 @@ class _Course:
             begun.put_parts(entries, schemas, heads.keys)
             begun.put_heads(heads)
             rows = self._copied(store, begun, log, state, parts)
-            group_rows = partial(_group_rows, self._shard, directory)
+            group_rows = partial(group_rows_in, self._shard, directory)
             scheme = self._files.meta.scheme
             begun.put_windows(windows_of(parts, rows, scheme, group_rows))
-            addresses_of = partial(_addresses, self._shard, directory)
+            addresses_of = partial(addresses_in, self._shard, directory)
             zones = zones_of(parts, rows, state.start, addresses_of)
             has_expired = state.born < state.start or state.floor > INT64_MIN
             begun.finish(
@@ -323,23 +332,6 @@ class _Course:
                     for copies, ahead in copies_of(rows, meta.scheme):
                         begun.put_copies(copies, ahead)
         return OutOfOrderRows.of(places)
-
-
-def _addresses(shard: int, directory: Path, part: TablePart) -> Int64s:
-    """Return the addresses of the rows of a part, wherever its file is."""
-    listed = listed_part(shard, directory, part.entry)
-    with PartFile(listed.path, part.entry.proof, opener_of(listed)) as file:
-        groups = [file.read(group, ("address",)) for group in range(file.footer.row_groups)]
-    addresses: Int64s = np.concatenate([rows.column("address").to_numpy() for rows in groups])
-    return addresses
-
-
-def _group_rows(shard: int, directory: Path, part: TablePart, group: int) -> tuple[Int64s, Int64s]:
-    """Return the primaries and addresses of a row group, wherever its file is."""
-    listed = listed_part(shard, directory, part.entry)
-    with PartFile(listed.path, part.entry.proof, opener_of(listed)) as file:
-        rows = file.read(group, ("primary", "address"))
-    return rows.column("primary").to_numpy(), rows.column("address").to_numpy()
 
 
 def _ignore_files(_done: int, _total: int) -> None:

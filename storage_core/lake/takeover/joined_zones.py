@@ -7,7 +7,8 @@ parts in order by their footers, of rows out of order by the rows themselves.
 
 Parts of several value schemas are merged each by itself, so that those of one reach over those of
 another, and all of a log may hang together. Where that is too many rows for one zone, which expires
-as one, it is cut where a part begins; of those that reach over a cut the addresses are read.
+as one and of which a scan looks through all, it is cut where a part begins, or between rows out of
+order; of parts that reach over a cut the addresses are read.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,6 +25,8 @@ from storage_core.lake.takeover.table_parts import TablePart
 
 ROWS_MAX: Final = 1_000_000
 _BYTES_MAX: Final = 2**32 - 1
+# A zone has no more of its rows too many than one run of rows out of order.
+_RUNS_A_ZONE: Final = 8
 Int64s = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 AddressesOf = Callable[[TablePart], Int64s]
@@ -118,10 +121,11 @@ def zones_of(
     """
     zones: list[Zone] = []
     reached = begin
-    cells = (some for cell in _cells(parts) for some in _cut(cell, addresses_of, rows_max))
-    for cell in _with_gaps(cells, out_of_order):
-        zones.append(_zone_of(cell, out_of_order.between(cell.first, cell.last), reached))
-        reached = cell.last + 1
+    for cell in _with_gaps(_cells(parts), out_of_order):
+        rows = out_of_order.between(cell.first, cell.last)
+        for some in _cut(cell, rows.address, addresses_of, rows_max):
+            zones.append(_zone_of(some, rows.between(some.first, some.last), reached))
+            reached = some.last + 1
     return zones
 
 
@@ -153,15 +157,17 @@ def _cells(parts: Iterable[TablePart]) -> Iterator[_Cell]:
         yield cell
 
 
-def _cut(cell: _Cell, addresses_of: AddressesOf, rows_max: int) -> Iterator[_Cell]:
-    """Yield a cell, in several where it has very many rows of several parts."""
+def _cut(
+    cell: _Cell, out_of_order: Int64s, addresses_of: AddressesOf, rows_max: int
+) -> Iterator[_Cell]:
+    """Yield a cell, in several where it has very many rows."""
     begins: list[int] = []
     waiting = 0
-    for share in cell.shares:
-        if waiting >= rows_max and share.part.entry.first > (begins or [cell.first])[-1]:
-            begins.append(share.part.entry.first)
+    for first, rows in _runs_of(cell, out_of_order, max(1, rows_max // _RUNS_A_ZONE)):
+        if waiting >= rows_max and first > (begins or [cell.first])[-1]:
+            begins.append(first)
             waiting = 0
-        waiting += share.rows
+        waiting += rows
     if not begins:
         yield cell
         return
@@ -172,7 +178,23 @@ def _cut(cell: _Cell, addresses_of: AddressesOf, rows_max: int) -> Iterator[_Cel
     ]
     for share in cell.shares:
         _share_out(share.part, pieces, addresses_of)
-    yield from pieces
+    yield from (piece for piece in pieces if piece.shares or _lie_in(out_of_order, piece))
+
+
+def _runs_of(cell: _Cell, out_of_order: Int64s, run_rows: int) -> list[tuple[int, int]]:
+    """Return where a cell can be cut, and how many rows lie from there to the next such place."""
+    runs = [(share.part.entry.first, share.rows) for share in cell.shares]
+    count = len(out_of_order)
+    runs += [
+        (int(out_of_order[begin]), min(run_rows, count - begin))
+        for begin in range(0, count, run_rows)
+    ]
+    return sorted(runs)
+
+
+def _lie_in(addresses: Int64s, piece: _Cell) -> bool:
+    begin, end = np.searchsorted(addresses, [piece.first, piece.last + 1]).tolist()
+    return bool(begin < end)
 
 
 def _share_out(part: TablePart, pieces: Sequence[_Cell], addresses_of: AddressesOf) -> None:

@@ -36,6 +36,7 @@ class StartOrder:
         shards: The shards' numbers.
         target: Where its table is.
         is_to_begin: Whether they begin; else they are looked up.
+        expire: Whether what the stream's retention has taken by now is hidden in those that begin.
     """
 
     root: Path
@@ -43,6 +44,7 @@ class StartOrder:
     shards: tuple[int, ...]
     target: LakeTarget
     is_to_begin: bool
+    expire: bool = False
 
 
 class LakeStarter(Closing):
@@ -69,7 +71,13 @@ class LakeStarter(Closing):
         return answer
 
     def begin(
-        self, root: Path, stream: str, shards: Sequence[int], target: LakeTarget
+        self,
+        root: Path,
+        stream: str,
+        shards: Sequence[int],
+        target: LakeTarget,
+        *,
+        expire: bool = False,
     ) -> "dict[int, BegunShard]":
         """Return what `begin_from_lake` does, and raise what it raises.
 
@@ -77,7 +85,7 @@ class LakeStarter(Closing):
             UnavailableError: The process died, too.
             ClosedError: It was closed meanwhile.
         """
-        order = StartOrder(root, stream, tuple(shards), target, is_to_begin=True)
+        order = StartOrder(root, stream, tuple(shards), target, is_to_begin=True, expire=expire)
         answer: dict[int, BegunShard] = self._answer(order)
         return answer
 

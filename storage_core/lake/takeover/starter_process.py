@@ -30,6 +30,7 @@ def started(order: StartOrder, on_rows: Callable[[int], None]) -> object:
         order.stream,
         order.shards,
         order.target,
+        expire=order.expire,
         on_progress=lambda _done, _total: on_rows(0),
     )
 

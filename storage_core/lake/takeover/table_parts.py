@@ -10,8 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from math import log
+from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -25,6 +28,9 @@ from storage_core.lake.image_names import ImageName, image_of_path
 from storage_core.lake.table import LakeFileGoneError
 from storage_core.lake.takeover.file_facts import FileFacts
 from storage_core.parts.footer import Footer
+from storage_core.parts.part_home import opener_of
+from storage_core.parts.row_groups import PartFile
+from storage_core.parts.snapshot import listed_part
 from storage_core.platform import xxh3
 
 # What is read of a file's end at first: mostly all of the footer.
@@ -36,6 +42,7 @@ _BEHIND_FOOTER: Final = 8
 _TOP_LEVEL: Final = 3
 _TOP_ROWS: Final = 1_000_000
 _MERGED: Final = 5
+Int64s = npt.NDArray[np.int64]
 _parquet: Any = pq
 _untyped: Any = pa
 
@@ -176,6 +183,25 @@ def entry_of(
         footer_bytes=proof.footer_bytes,
         footer_digest=proof.footer_digest,
     )
+
+
+def addresses_in(shard: int, directory: Path, part: TablePart) -> Int64s:
+    """Return the addresses of the rows of a part, wherever its file is."""
+    listed = listed_part(shard, directory, part.entry)
+    with PartFile(listed.path, part.entry.proof, opener_of(listed)) as file:
+        groups = [file.read(group, ("address",)) for group in range(file.footer.row_groups)]
+    addresses: Int64s = np.concatenate([rows.column("address").to_numpy() for rows in groups])
+    return addresses
+
+
+def group_rows_in(
+    shard: int, directory: Path, part: TablePart, group: int
+) -> tuple[Int64s, Int64s]:
+    """Return the primaries and addresses of a row group, wherever its file is."""
+    listed = listed_part(shard, directory, part.entry)
+    with PartFile(listed.path, part.entry.proof, opener_of(listed)) as file:
+        rows = file.read(group, ("primary", "address"))
+    return rows.column("primary").to_numpy(), rows.column("address").to_numpy()
 
 
 def _kind_of(facts: FileFacts, schemas: Sequence[SchemaEntry]) -> str:

@@ -54,7 +54,7 @@ def scan_arrival(
     if begin >= end:
         return
     snapshot.refuse_lost(begin, end)
-    if wanted.is_replay:
+    if wanted.is_replay and not wanted.with_ahead:
         yield from _scan_blocks(snapshot, wanted, begin, end)
         return
     ahead = AheadRows(snapshot, wanted)

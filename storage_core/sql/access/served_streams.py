@@ -1,6 +1,6 @@
 """The streams of a root as SQL reads them from servers over it.
 
-A snapshot is one call, so it is one moment as by path. Hot rows come as a tail, which goes on where
+A snapshot is one call, so it is one moment as by path. Hot rows come as a scan, which goes on where
 an answer was cut; of parts the byte ranges come that DuckDB reads, which are those of the columns
 and row groups that it needs. All of them are compared with their digests here, so a server need not
 be believed.
@@ -13,7 +13,6 @@ from typing import Final
 import pyarrow as pa
 
 from storage_core.errors import CorruptionError
-from storage_core.format.keys import INT64_MAX
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.parts.snapshot import Part
 from storage_core.platform import xxh3
@@ -59,12 +58,10 @@ class ServedStreams:
 
         def hot_rows(shard: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
             sealed, end = served.shards[shard].sealed, served.ends[shard]
-            first = end if sealed >= end else max(sealed, client.result("start", shard=shard))
-            if first >= end:
+            if sealed >= end:
                 return iter(())
-            places = {"start_address": first, "end_address": end}
-            how = {"order": "replay", "expired_until": INT64_MAX}
-            values = {"shard": shard, **places, "columns": tuple(columns), **how}
+            places = {"start_address": sealed, "end_address": end}
+            values = {"shard": shard, **places, "columns": tuple(columns), "order": "arrival"}
             return resumed_rows(client, "scan_shard", values)
 
         def schemas() -> Sequence[SchemaEntry]:

@@ -258,30 +258,45 @@ class PooledStream:
 
     def _hot_of(self, n: int, shard: SnapshotShard, owners: Owners | None) -> list[pa.Table]:
         """Return the hot rows of a shard."""
+        outliving = self._without_blocks(n, shard, owners)
+        return [*outliving, *self._with_blocks(n, shard, owners)]
+
+    def _without_blocks(
+        self, n: int, shard: SnapshotShard, owners: Owners | None
+    ) -> list[pa.Table]:
+        """Return rows ahead of the clock that no part has, and whose blocks have expired."""
+        begin, end = shard.parts.sealed, shard.hot_start
+        if begin >= end:
+            return []
+        return self._typed(self._read(n, begin, end, owners))
+
+    def _with_blocks(self, n: int, shard: SnapshotShard, owners: Owners | None) -> list[pa.Table]:
         start = shard.hot_start
         tables = self._hot.setdefault(n, HotTables(self._typed))
-        columns = stored_columns(has_keys=self.has_keys)
+        read = partial(self._read, n)
         if owners is None:
-            return tables.of(start, shard.end, partial(self._read, n, columns))
+            return tables.of(start, shard.end, read)
         missing = tables.missing(start, shard.end)
         is_searched = tables.searched < _SEARCHES * missing or missing > _DECODED_AT_ONCE_MAX
         if missing > _DECODED_FOR_KEYS_MAX and is_searched:
             tables.searched += missing
-            wanted: dict[str, Any] = {"keys" if self.has_keys else "ids": list(owners)}
-            rows = self._reader.rows
-            batches = rows.unexpired(n, start, shard.end, columns=columns, **wanted)
-            return self._typed([batch for batch in batches if batch.num_rows])
+            return self._typed(self._read(n, start, shard.end, owners))
         column = "key" if self.has_keys else "secondary"
         return [
             rows
-            for table in tables.of(start, shard.end, partial(self._read, n, columns))
+            for table in tables.of(start, shard.end, read)
             for rows in rows_of(table, column, owners)
         ]
 
     def _read(
-        self, shard: int, columns: Sequence[str], start: int, end: int
+        self, n: int, start: int, end: int, owners: Owners | None = None
     ) -> list[pa.RecordBatch]:
-        return list(self._reader.rows.unexpired(shard, start, end, columns=columns))
+        """Return the rows that a shard has of some addresses: all, or those of keys or ids."""
+        columns, wanted = stored_columns(has_keys=self.has_keys), dict[str, Any]()
+        if owners is not None:
+            wanted = {"keys" if self.has_keys else "ids": list(owners)}
+        batches = self._reader.rows.stored(n, start, end, columns=columns, **wanted)
+        return [batch for batch in batches if batch.num_rows]
 
     def _typed(self, stored: list[pa.RecordBatch]) -> list[pa.Table]:
         """Return stored rows as typed tables."""

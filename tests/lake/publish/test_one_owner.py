@@ -119,6 +119,19 @@ def test_command_refuses_by_one_line(owners, capsys):
     assert owners.addresses() == list(range(100, 200))
 
 
+def test_command_does_not_take_over_by_a_log_that_has_less(owners, capsys):
+    first, second = owners.begin(100), owners.begin(100)
+    first.seal(100, 150)
+    first.publish()
+    second.seal(100, 120)
+    second.copy.stream.alter(lake=owners.target.uri)
+    done = runner(capsys)("lake", "publish", second.copy.root, NAME, "--take-over")
+    assert (done.code, done.err, done.out.count("\n")) == (0, "", 1)
+    assert f"shard {SHARD} has parts up to 120 here" in done.out
+    assert "published it up to 150" in done.out
+    assert named_owner(owners) == number_of(first)
+
+
 def test_log_that_took_over_is_the_owner_and_the_other_one_is_refused(owners):
     first, second = owners.begin(100), owners.begin(100)
     first.seal(100, 150)

@@ -95,6 +95,7 @@ class TakeoverLab:
         # Windows are a minute wide then.
         self._options = {"block_records": 20, "retention": _RETENTION, **options}
         self._has_expired = False
+        self.expired_at = 0
         self._has_keys = options.get("key_mode") == "dictionary"
         self._records = Records(has_keys=self._has_keys)
         self._rng = np.random.default_rng(11)
@@ -142,10 +143,14 @@ class TakeoverLab:
 
     def expire(self, rows: int) -> None:
         """Let all but about the last so many rows expire, by their times."""
-        first = FIRST_MS + (self._records._count - rows) * 1000
+        self.expire_below(FIRST_MS + (self._records._count - rows) * 1000)
+
+    def expire_below(self, primary: int) -> int:
+        """Let all below a time expire; return of how many blocks the owner is rid."""
         self._has_expired = True
-        for root in (self.owner, self.witness):
-            root.stream.expire(now=first + _RETENTION // timedelta(milliseconds=1))
+        self.expired_at = now = primary + _RETENTION // timedelta(milliseconds=1)
+        reports = [root.stream.expire(now=now) for root in (self.owner, self.witness)]
+        return reports[0].blocks
 
     def lose_owner(self) -> None:
         """Let the disk of the owner be gone."""

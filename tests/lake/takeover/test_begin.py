@@ -13,7 +13,8 @@ from storage_core.lake.heads.runs import read_runs
 from storage_core.lake.options_file import LAKE_OPTIONS_VARIABLE
 from storage_core.lake.takeover import begin
 from storage_core.lake.takeover.joined_zones import zones_of
-from tests.lake.takeover.takeover_lab import BORN, NAME, SHARD, TakeoverLab
+from tests.lake.takeover.takeover_lab import BORN, DAY_MS, NAME, SHARD, TakeoverLab
+from tests.log.parts.parts_lab import FIRST_MS
 from tests.log.workbench import batch_of, column_of
 
 MakeLab = Callable[..., TakeoverLab]
@@ -126,14 +127,13 @@ def test_files_that_were_rewritten_become_parts_again(make_lab):
     assert lab.problems() == []
 
 
-def test_root_that_had_the_shard_before_archives_that_log(lab):
+def test_root_that_had_the_shard_before_begins_anew(lab):
     lab.published(100)
     first = lab.owner
     lab.take_over()
     lab.published(100)
     begun = lab.take_over(first)
     assert begun.archived
-    assert len(lab.archived()) == 1
     lab.check()
     lab.append(50)
     lab.check()
@@ -269,6 +269,24 @@ def test_values_of_many_schemas_expire_in_steps(make_lab, monkeypatch):
     lab.publish()
     lab.check()
     assert lab.problems() == []
+
+
+def test_rows_that_all_came_ahead_of_the_clock_expire_in_steps(lab, monkeypatch):
+    monkeypatch.setattr(begin, "zones_of", partial(zones_of, rows_max=20))
+    first = FIRST_MS + 40 * DAY_MS
+    rows = batch_of([first + minute * 60_000 for minute in range(100)], secondary=7)
+    for root in (lab.owner, lab.witness):
+        root.stream.append_batch(rows, shard=SHARD, addresses=list(range(BORN, BORN + 100)))
+        root.stream.commit()
+    lab.owner.stream.seal()
+    lab.publish()
+    lab.take_over()
+    lab.check()
+    for minutes in (40, 80, 200):
+        assert lab.expire_below(first + minutes * 60_000) > 0
+        lab.owner.stream.maintain()
+        lab.check()
+        assert lab.problems() == []
 
 
 def test_partition_may_have_nothing_but_dead_letters(lab):

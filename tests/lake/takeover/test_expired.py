@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from storage_core import Environment
+from storage_core.testing import ManualClock
 from tests.lake.takeover.takeover_lab import BORN, SHARD, TakeoverLab
 
 
@@ -68,3 +70,40 @@ def test_rows_ahead_of_the_clock_stay_in_their_part(lab):
     # What came beside them in a part goes with them.
     assert set(lab.witness_addresses()) <= set(lab.addresses())
     assert BORN < min(lab.witness_addresses()) < lab.start()
+
+
+def test_rows_ahead_of_the_clock_whose_blocks_expired_unsealed_are_in_the_table(any_lab):
+    any_lab.append(150)
+    any_lab.expire(0)
+    any_lab.append(100)
+    any_lab.owner.stream.seal()
+    any_lab.publish()
+    assert set(any_lab.witness_addresses()) <= set(any_lab.addresses())
+    assert BORN < min(any_lab.addresses()) < any_lab.start()
+    any_lab.lose_owner()
+    any_lab.take_over()
+    any_lab.check()
+    assert any_lab.sql(any_lab.owner) == any_lab.sql(any_lab.witness)
+    assert [*any_lab.problems(), *any_lab.lake_problems()] == []
+
+
+def test_rows_that_expired_since_the_last_publish_do_not_come_back(any_lab):
+    any_lab.published(150, 150, 150)
+    any_lab.expire(100)
+    any_lab.lose_owner()
+    now = ManualClock(wall_ns=any_lab.expired_at * 10**6)
+    any_lab.take_over(environment=Environment(now), expire=True)
+    any_lab.check()
+    any_lab.append(100)
+    any_lab.expire(150)
+    any_lab.owner.stream.maintain()
+    any_lab.check()
+    assert any_lab.publish().files_removed > 0
+    assert [*any_lab.problems(), *any_lab.lake_problems()] == []
+
+
+def test_nothing_expires_by_a_takeover_unless_that_is_wanted(any_lab):
+    any_lab.published(150)
+    any_lab.lose_owner()
+    any_lab.take_over(environment=Environment(ManualClock(wall_ns=2**62)))
+    any_lab.check()

@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from storage_core import Environment, ExpiryReport, StreamReader
+from storage_core.sql import connect
 from storage_core.testing import ManualClock
 from tests.log.hooked_disk import HookedDisk
 from tests.log.workbench import Workbench, column_of
@@ -68,6 +69,9 @@ class Shelf:
         with self.bench.read_beside() as reader:
             for reads in (self.stream, reader):
                 expect_rows(reads, primaries)
+        with connect(self.bench.root, [self.bench.name]) as streams:
+            rows = streams.sql(f'SELECT "primary" FROM "{self.bench.name}" ORDER BY ALL').fetchall()
+        assert [primary for (primary,) in rows] == sorted(primaries)
         report = self.stream.verify()
         assert report.is_clean, report.problems
 

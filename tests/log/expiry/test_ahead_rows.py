@@ -1,9 +1,13 @@
 """Rows ahead of the clock where others expire: what a replay has of them, and what is told."""
 
+from contextlib import closing
+
+import pyarrow as pa
 import pytest
 
 from storage_core import LostRangeError
-from tests.log.expiry.shelf import HOUR, NOW, Shelf, start_of, tail_of
+from storage_core.sql.pool.pooled_stream import PooledStream
+from tests.log.expiry.shelf import HOUR, KEPT, NOW, Shelf, start_of, tail_of
 from tests.log.workbench import batch_of, column_of
 
 YEAR_2100 = 4_102_444_800
@@ -167,3 +171,51 @@ def test_rows_ahead_are_shown_between_small_blocks_of_an_id_with_others_between(
     with shelf.bench.read_beside() as reader:
         for reads in (shelf.stream, reader):
             assert column_of(reads.scan(1), "primary") == [*first, YEAR_2100, *last]
+
+
+def test_rows_ahead_without_blocks_are_sealed_once_and_stay_in_every_read(make_bench):
+    shelf = Shelf(make_bench)
+    shelf.bench.keep([NOW - 7 * HOUR, YEAR_2100], secondary=[1, 7])
+    remaining = shelf.put(-1)
+    straggler = shelf.put(1, secondary=9)
+    shelf.bench.keep([NOW - 9 * HOUR, YEAR_2100 + 1], secondary=[2, 8])
+    assert shelf.expire().blocks == 2
+    held = [YEAR_2100, *remaining, *straggler, YEAR_2100 + 1]
+    shelf.expect(held)
+    for _ in range(2):
+        shelf.stream.seal()
+        shelf.expect(held)
+        shelf.bench.reopen()
+    shelf.stream.expire(YEAR_2100 + KEPT * HOUR + 1)
+    shelf.expect([YEAR_2100 + 1])
+
+
+def test_rows_ahead_that_are_all_that_is_left_are_sealed(make_bench):
+    shelf = Shelf(make_bench)
+    shelf.bench.keep([NOW - 7 * HOUR, YEAR_2100], secondary=[1, 7])
+    shelf.expire()
+    assert [step.rows for step in shelf.stream.seal().shards[0].steps] == [1]
+    shelf.expect([YEAR_2100])
+    assert shelf.stream.seal().shards[0].steps == ()
+
+
+def test_part_of_rows_ahead_without_blocks_is_rebuilt(make_bench):
+    shelf = Shelf(make_bench)
+    shelf.bench.keep([NOW - 7 * HOUR, YEAR_2100], secondary=[1, 7])
+    shelf.expire()
+    shelf.stream.seal()
+    for path in shelf.bench.shard_directory.glob("sealed/*.rows"):
+        path.unlink()
+    shelf.stream.seal(rebuild=True)
+    shelf.expect([YEAR_2100])
+
+
+def test_rows_ahead_without_blocks_are_in_a_stream_that_stays_open_for_queries(make_bench):
+    shelf = Shelf(make_bench)
+    shelf.bench.keep([NOW - 7 * HOUR, YEAR_2100], secondary=[1, 7])
+    with closing(PooledStream(shelf.bench.root, shelf.bench.name)) as pooled:
+        for _ in range(2):
+            for owners in (None, (7,)):
+                tables = [table for _, table in pooled.snapshot(owners).rows.hot]
+                assert YEAR_2100 in column_of(pa.concat_tables(tables), "primary")
+            shelf.expire()

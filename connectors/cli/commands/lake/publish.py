@@ -34,6 +34,14 @@ def publish(  # noqa: PLR0913 - one parameter an option
         print_json([{"uri": report.uri, **asdict(one)} for one in report.shards.values()])
         return
     print_line(_outcome(root, stream, report))
+    removed = sum(shard.logs_removed for shard in report.shards.values())
+    if removed:
+        print_line(f"{counted(removed, 'archived log')} removed: the table has all of their rows")
+    staying = sum(shard.logs_kept for shard in report.shards.values())
+    if staying:
+        command = f"shardlog drop {root} {stream} --archived"
+        logs = counted(staying, "archived log")
+        print_line(f"{logs} not removed, which alone have some rows; `{command}` lists them")
     gone = sum(shard.files_gone for shard in report.shards.values())
     if gone:
         files = counted(gone, "file")
@@ -52,5 +60,13 @@ def _outcome(root: Path, stream: str, report: PublishReport) -> str:
         return (
             f"{stream!r} has nothing to publish: it has no parts; `shardlog seal {root} {stream}` "
             "writes some"
+        )
+    behind = [shard for shard in report.shards.values() if shard.sealed < shard.end]
+    if behind:
+        more = f" and {counted(len(behind) - 1, 'shard')} more" if len(behind) > 1 else ""
+        return (
+            f"{stream!r} has nothing to publish: shard {behind[0].shard}{more} has parts up to "
+            f"{behind[0].sealed} here, and another log has published it up to {behind[0].end} at "
+            f"{report.uri}; this one can follow it once it has more"
         )
     return f"{stream!r} has nothing to publish: the table at {report.uri} has all its parts"

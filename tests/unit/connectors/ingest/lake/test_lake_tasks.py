@@ -35,7 +35,8 @@ class ScriptedStarter:
             raise self.failure
         return {at: LakePosition(at, 100, at in self.own) for at in self.shards if at in shards}
 
-    def begin(self, _root, stream, shards, _target):
+    def begin(self, _root, stream, shards, _target, *, expire=False):
+        assert not expire
         self._refuse_damaged(stream, shards)
         self.begun += shards
         return {at: BegunShard(at, 0, 100, 100, 1, archived=False) for at in shards}

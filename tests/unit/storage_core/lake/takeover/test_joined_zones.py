@@ -103,3 +103,13 @@ def test_addresses_between_zones_count_as_expired_where_rows_have():
         (20, 30, False),
     ]
     assert [zone.previous_end for zone in zones] == [0, 10, 20]
+
+
+def test_rows_out_of_order_alone_are_cut_too():
+    every = np.arange(100)
+    alone = zones_of([], late_rows(every), 0, lambda _: every, 20)
+    assert [zone.count for zone in alone] == [20] * 5
+    assert [zone.out_of_order_max for zone in alone] == [5 * last for last in range(19, 100, 20)]
+    about = [part_of(np.array([0, 99]))]
+    cut = zones_of(about, late_rows(every[1:-1]), 0, lambda _: np.array([99, 0]), 20)
+    assert [zone.count for zone in cut] == [19, 20, 20, 20, 21]

@@ -1,0 +1,106 @@
+"""Archived logs that go: the log in force has all of their rows, and so has the table.
+
+A root that loses a partition and gets it again begins its shard from the table each time, and
+archives the log that it had. What that has of the partition others have too, or store it once more,
+since an address is an offset of the source; so it is marked as a copy. Once the shard is published
+up to its end, its addresses are compared with those of the log in force, as reads show them:
+
+    all are there      it is removed
+    some are not       the mark goes, and it stays until somebody removes it: nobody else has them
+    it cannot be told  it stays, until the next publish
+
+A log that a reset archived has no mark. The comparison costs what it reads, addresses alone, and is
+made once.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from storage_core.catalog.archived_shard import ArchivedShard
+from storage_core.catalog.archived_shards import (
+    archived_copies,
+    remove_archived_logs,
+    unmark_copy,
+)
+from storage_core.errors import CorruptionError
+from storage_core.read.request import ReadRequest
+from storage_core.reader import StreamReader
+
+_STORE: Final = "db"
+# So many addresses are compared at once.
+_ROWS_AT_ONCE: Final = 2**18
+Int64s = npt.NDArray[np.int64]
+
+
+def remove_covered_logs(
+    reader: StreamReader, shard: int, published: int, on_progress: Callable[[], None]
+) -> tuple[int, int]:
+    """Remove the archived copies of a shard whose rows the log in force has.
+
+    Args:
+        reader: The stream, opened by the path of its root.
+        shard: The shard's number.
+        published: The address below which its table has all rows of that log.
+        on_progress: Called again and again while rows are compared.
+
+    Returns:
+        How many went, and how many stay from now on, as they alone have some rows.
+
+    Raises:
+        UnavailableError: Rows cannot be read now, or the disk refuses.
+        ForeignDataError: Another log is in the place of one.
+    """
+    files = reader.rows.shards.files
+    root, name = files.directory.parent, files.meta.name
+    covered: list[str] = []
+    staying = 0
+    for log, place in archived_copies(root, name, shard):
+        if log.end > published:
+            continue
+        # Without its store it had no row, or was being removed.
+        if not (place / _STORE).exists() or _is_covered(reader, log, on_progress):
+            covered.append(log.lineage)
+        else:
+            unmark_copy(place)
+            staying += 1
+    removed = remove_archived_logs(root, name, covered) if covered else ()
+    return len(removed), staying
+
+
+def _is_covered(reader: StreamReader, log: ArchivedShard, on_progress: Callable[[], None]) -> bool:
+    """Tell whether the log in force has a row at each address where an archived one shows one."""
+    files = reader.rows.shards.files
+    root, name = files.directory.parent, files.meta.name
+    in_force = reader.shard(log.shard)
+    state = in_force.state()
+    visible = ReadRequest(log.shard, start=state.floor, columns=("address",), order="arrival")
+    try:
+        with StreamReader.open(root, name, archived=log.lineage) as archived:
+            wanted = replace(visible, start_address=state.cut, end_address=max(log.end, state.cut))
+            for addresses in _addresses(archived, wanted):
+                first, last = int(addresses.min()), int(addresses.max())
+                of_these = replace(visible, start_address=first, end_address=last + 1)
+                others = [np.empty(0, np.int64), *_addresses(reader, of_these)]
+                if not np.isin(addresses, np.concatenate(others)).all():
+                    return False
+                on_progress()
+    except CorruptionError:
+        # What is damaged in one of them nobody can compare.
+        return False
+    return True
+
+
+def _addresses(reader: StreamReader, request: ReadRequest) -> Iterator[Int64s]:
+    """Yield the addresses of rows, some batches at a time."""
+    waiting: list[Any] = []
+    for batch in reader.shard(request.shard).scan(request):
+        waiting.append(batch.column("address").to_numpy())
+        if sum(map(len, waiting)) >= _ROWS_AT_ONCE:
+            yield np.concatenate(waiting)
+            waiting.clear()
+    if waiting and sum(map(len, waiting)):
+        yield np.concatenate(waiting)
