@@ -11,7 +11,12 @@ if TYPE_CHECKING:
     from storage_core.lake.maintenance.comparison import check_lake
     from storage_core.lake.maintenance.report import LakeCheck, LakeProblem, LakeVacuum
     from storage_core.lake.maintenance.vacuuming import vacuum_stream
-    from storage_core.lake.options_file import LAKE_OPTIONS_VARIABLE, lake_options, option_texts
+    from storage_core.lake.options_file import (
+        LAKE_OPTIONS_VARIABLE,
+        hand_down_options,
+        lake_options,
+        option_texts,
+    )
     from storage_core.lake.publish import publish_shard, publish_stream, target_of
     from storage_core.lake.publishing.ownership import LakeOwnerError
     from storage_core.lake.publishing.publisher import LakePublisher, PublishOrder
@@ -33,7 +38,12 @@ else:
         {
             "maintenance.comparison": ("check_lake",),
             "maintenance.report": ("LakeCheck", "LakeProblem", "LakeVacuum"),
-            "options_file": ("LAKE_OPTIONS_VARIABLE", "lake_options", "option_texts"),
+            "options_file": (
+                "LAKE_OPTIONS_VARIABLE",
+                "hand_down_options",
+                "lake_options",
+                "option_texts",
+            ),
             "publish": ("publish_shard", "publish_stream", "target_of"),
             "publishing.ownership": ("LakeOwnerError",),
             "publishing.publisher": ("LakePublisher", "PublishOrder"),
@@ -73,6 +83,7 @@ __all__: Final = [
     "TableFiles",
     "begin_from_lake",
     "check_lake",
+    "hand_down_options",
     "lake_options",
     "lake_positions",
     "lake_status",
