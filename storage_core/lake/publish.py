@@ -6,20 +6,20 @@ where it goes by the shard's `txn` action, which comes in the same commit; nothi
 remembered anywhere.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from storage_core.engine.private_directory import PrivateDirectory
-from storage_core.errors import InvalidRequestError
+from storage_core.errors import InvalidRequestError, ShardlogError
 from storage_core.lake.options_file import lake_options
 from storage_core.lake.publishing.consent import Consent
 from storage_core.lake.publishing.open_tables import OpenTables
 from storage_core.lake.publishing.publication import Publication
 from storage_core.lake.publishing.report import PublishReport, ShardPublished
-from storage_core.lake.publishing.rounds import publish_in_rounds
+from storage_core.lake.publishing.rounds import Rounds, publish_in_rounds
 from storage_core.lake.target import LakeTarget, lake_target
 from storage_core.parts.progress import OnRows
 from storage_core.platform.clock import SystemClock
@@ -91,6 +91,42 @@ def publish_shard(  # noqa: PLR0913 - how a call is bounded and followed
         done.raise_first()
         publication.end()
         return done.published[shard]
+
+
+def publish_shards(  # noqa: PLR0913 - how a call is bounded and followed
+    reader: StreamReader,
+    shards: Collection[int],
+    target: LakeTarget,
+    *,
+    commits_max: int,
+    on_rows: OnRows | None = None,
+    tables: OpenTables | None = None,
+) -> Rounds:
+    """Publish a bounded part of what is sealed of some shards, in commits that each are of all.
+
+    Nothing is raised: what fails in one shard keeps no other from being published, and what fails
+    for all is told beside what was published before.
+
+    Args:
+        reader: The stream, opened by the path of its root.
+        shards: The shards, those that go first before others.
+        target: Where the table is.
+        commits_max: After how many commits, or as many parts as one may have, to leave the rest.
+        on_rows: As `publish_shard` takes it.
+        tables: As `publish_shard` takes it.
+
+    Returns:
+        What came of them. A shard that the call did not come to is in nothing of it.
+    """
+    try:
+        with _scratch(None) as directory:
+            publication = Publication(reader, target, directory, on_rows, tables=tables)
+            done = publish_in_rounds(publication, shards, commits_max)
+            if done.fault is None:
+                publication.end()
+            return done
+    except ShardlogError as error:
+        return Rounds({}, {}, error)
 
 
 def publish_stream(  # noqa: PLR0913 - how a call is bounded and followed

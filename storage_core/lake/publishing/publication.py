@@ -4,7 +4,7 @@ The steps of `publish_shard` are its methods. One thread at a time.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -35,6 +35,7 @@ from storage_core.lake.maintenance.addresses import visible_addresses
 from storage_core.lake.publishing.consent import Consent
 from storage_core.lake.publishing.followed import follower_of
 from storage_core.lake.publishing.mirror import MirrorStep, ShardListing
+from storage_core.lake.publishing.notes import LakeNote, LakeNotes
 from storage_core.lake.publishing.open_tables import OpenTables
 from storage_core.lake.publishing.ownership import PublishingLog, log_of
 from storage_core.lake.publishing.repair import refuse_lost_parts, repair_step, with_lost_parts
@@ -46,10 +47,12 @@ from storage_core.lake.target import LakeTarget, lake_target
 from storage_core.parts.part_home import local_files
 from storage_core.parts.progress import OnRows, ignore_rows
 from storage_core.parts.snapshot import Part, part_path, parts_directory
+from storage_core.platform.clock import SystemClock
 from storage_core.reader import StreamReader
 from storage_core.sql.part_groups import PART_GONE, PartGoneError, damaged_part
 
 _NOTHING: Final = Consent()
+_NS_A_MS: Final = 1_000_000
 
 
 class Publication:
@@ -106,8 +109,9 @@ class Publication:
         """
         options, shard = self._reader.options, published.shard
         directory = self._files.shard_directory(shard)
-        is_own = options.lake is not None and lake_target(options.lake).uri == self._target.uri
-        may_write = is_own and options.keep_local is not None and os.access(directory, os.W_OK)
+        may_write = (
+            self._is_own and options.keep_local is not None and os.access(directory, os.W_OK)
+        )
         if self._table is None or not may_write:
             return published
         lake = LakeParts(self._target, lake_cache(self._files.directory.parent))
@@ -128,6 +132,19 @@ class Publication:
         born, parts = self._reader.born(shard), self.parts(shard)
         reads_all = self.consent.repair
         return self._heads.tend(self._table, shard, parts, born, reads_all=reads_all)
+
+    def note(self, published: Mapping[int, ShardPublished]) -> None:
+        """Leave a note of how far shards are published in the stream's own lake (notes.py)."""
+        table, lake = self._table, self._reader.options.lake
+        if table is None or lake is None or not self._is_own:
+            return
+        now_ms = SystemClock().now_ns() // _NS_A_MS
+        notes = {
+            shard: LakeNote(lake, self._reader.lineage(shard), done.end, now_ms)
+            for shard, done in published.items()
+            if table.published(shard) is not None
+        }
+        LakeNotes(self._files.directory.parent).write(self._files.meta.name, notes)
 
     def end(self) -> None:
         """Leave the table to the next call: all has been done."""
@@ -272,6 +289,14 @@ class Publication:
         self.commits += len(conflicts) < len(changes)
         return conflicts
 
+    def is_of_shard(self, error: ShardlogError) -> bool:
+        """Tell whether an error is that of one shard, be it of its disk, and not the store's."""
+        if isinstance(error, CorruptionError):
+            return True
+        if isinstance(error, ForeignDataError):
+            return error.shard is not None
+        return error.path is not None and error.path.is_relative_to(self._files.directory)
+
     def conflict(self, shard: int) -> LakeConflictError:
         """Return the error of a shard that somebody else changes all the time."""
         message = f"somebody else has committed to the table at {self._target.uri}"
@@ -348,6 +373,12 @@ class Publication:
             image.source.unlink()
         is_new = image_of_path(image.path).first >= begin
         return TableFile(image.path, image.size, image.rows, image.stats, is_new)
+
+    @property
+    def _is_own(self) -> bool:
+        """Whether the table is where the stream's option `lake` says."""
+        lake = self._reader.options.lake
+        return lake is not None and lake_target(lake).uri == self._target.uri
 
     @property
     def _loaded(self) -> LakeTable:

@@ -1,19 +1,22 @@
 """One commit publishes all shards of a stream, and asks the store for little."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 from deltalake import DeltaTable
 
-from storage_core import CorruptionError, Stream, StreamOptions, StreamReader
-from storage_core.lake.publish import publish_shard, publish_stream
+from storage_core import CorruptionError, Stream, StreamOptions, StreamReader, UnavailableError
+from storage_core.lake.publish import publish_shard, publish_shards, publish_stream
+from storage_core.lake.publishing import rounds
 from storage_core.lake.publishing.open_tables import OpenTables
 from storage_core.lake.publishing.report import PublishReport
+from storage_core.lake.publishing.rounds import Rounds
 from storage_core.lake.target import lake_target
-from tests.lake.publish.publish_lab import Changes
+from storage_core.parts.snapshot import Part
+from tests.lake.publish.publish_lab import Changes, dying
 from tests.lake.support.proxy import S3Proxy
 from tests.lake.support.stores import BucketStore
 
@@ -58,6 +61,26 @@ class ManyShards:
         with StreamReader.open(self.root, NAME) as reader:
             done = publish_shard(reader, 0, self.target, tables=tables)
         return done.commits, self._requests()
+
+    def publish_some(self, shards: Iterable[int], commits_max: int) -> Rounds:
+        """Publish shards by a call that leaves a rest, as the process of a worker does."""
+        with StreamReader.open(self.root, NAME) as reader:
+            return publish_shards(reader, list(shards), self.target, commits_max=commits_max)
+
+    def commits(self) -> int:
+        """Return how many versions of the table have published something."""
+        table = DeltaTable(self.target.uri, storage_options=dict(self.target.options))
+        return sum("published" in commit for commit in table.history())
+
+    def part(self, shard: int) -> Part:
+        """Return the one part of a shard."""
+        (part,) = (part for part in self.stream.parts() if part.shard == shard)
+        return part
+
+    def damage(self, shard: int) -> None:
+        """Let the one part of a shard have another last byte."""
+        path = self.part(shard).path
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
 
     def _requests(self) -> Counter[str]:
         return Counter("file" if is_of_file(one) else "log" for one in self._proxy.requests())
@@ -132,10 +155,59 @@ def test_table_that_was_moved_away_meanwhile_is_made_anew(tmp_path):
     assert DeltaTable(place).to_pyarrow_table().num_rows == 3
 
 
+def test_call_with_a_limit_publishes_all_shards_in_one_commit(many):
+    many.seal()
+    done = many.publish_some(range(SHARDS), commits_max=1)
+    assert [shard.end for shard in done.published.values()] == [1] * SHARDS
+    assert (done.errors, done.fault) == ({}, None)
+    assert many.commits() == 1
+
+
+def test_shard_that_fails_keeps_no_other_from_a_call_with_a_limit(many):
+    many.seal()
+    many.damage(3)
+    done = many.publish_some(range(SHARDS), commits_max=4)
+    assert {number: shard.is_whole for number, shard in done.published.items()} == dict.fromkeys(
+        (0, 1, 2), True
+    )
+    assert {number: type(error) for number, error in done.errors.items()} == {3: CorruptionError}
+    assert done.fault is None
+
+
+def test_shard_whose_files_cannot_be_read_now_keeps_no_other_from_the_lake(many):
+    many.seal()
+    part = many.part(3)
+    part.path.unlink()
+    part.path.mkdir()
+    done = many.publish_some(range(SHARDS), commits_max=4)
+    assert list(done.published) == [0, 1, 2]
+    assert list(done.errors) == [3]
+
+
+def test_store_that_fails_behind_a_commit_is_told_beside_what_was_published(many):
+    many.seal()
+    with dying(2, "reload", error=UnavailableError):
+        done = many.publish_some(range(SHARDS), commits_max=4)
+    assert [shard.rows for shard in done.published.values()] == [1] * SHARDS
+    assert isinstance(done.fault, UnavailableError)
+
+
+def test_backlog_of_one_shard_is_published_beside_what_is_new_of_the_others(many, monkeypatch):
+    monkeypatch.setattr(rounds, "ROUND_PARTS_MAX", 2)
+    for _ in range(3):
+        many.seal()
+    done = many.publish_some(range(SHARDS), commits_max=4)
+    assert many.commits() == 1
+    assert not any(shard.is_whole for shard in done.published.values())
+    while not all(shard.is_whole for shard in done.published.values()):
+        done = many.publish_some(range(SHARDS), commits_max=4)
+    many.changes.check()
+    assert len(many.changes.rows) == 3 * SHARDS
+
+
 def test_shard_that_cannot_be_published_is_out_and_the_others_come(many):
     many.seal()
-    part = next(part for part in many.stream.parts() if part.shard == 3)
-    part.path.write_bytes(part.path.read_bytes()[:-1] + b"?")
+    many.damage(3)
     with pytest.raises(CorruptionError, match="cannot be published"):
         many.publish()
     many.changes.check()
