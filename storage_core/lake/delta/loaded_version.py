@@ -9,6 +9,7 @@ from typing import Any, Final
 from deltalake import DeltaTable
 
 from storage_core.lake.app_id import LakeStream
+from storage_core.lake.delta.commits import commit_id_of, is_same_commit, naming
 from storage_core.lake.delta.shard_notes import ShardNote, ShardNotes, newest_notes
 from storage_core.lake.delta.state import file_sizes
 
@@ -37,6 +38,8 @@ class LoadedVersion:
                 notes = newest_notes(commits)
         self.notes = notes or ShardNotes()
         self._newest: Mapping[str, Any] = commits[0] if commits else {}
+        # The one that it follows, where that was not seen again since the newest one was made.
+        self._before: Mapping[str, Any] | None = None
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -56,9 +59,17 @@ class LoadedVersion:
             self.notes = self.notes.then({shard: note})
         return note
 
-    def is_there(self) -> bool:
-        """Tell whether the store has this version still, and not another's of its number."""
-        return self.delta.history(1)[:1] == [self._newest]
+    @property
+    def commit_ids(self) -> tuple[str, str] | None:
+        """The ids of the commit that the newest follows, and of the newest; None if not known."""
+        before = None if self._before is None else commit_id_of(self._before)
+        newest = commit_id_of(self._newest)
+        return None if before is None or newest is None else (before, newest)
+
+    def is_newest(self) -> bool:
+        """Tell whether the store has this version as the newest, and not another's of its place."""
+        known = [self._newest] if self._before is None else [self._newest, self._before]
+        return self._has(self.delta.history(len(known))[: len(known)], known)
 
     def advance(self) -> bool:
         """Load what was committed since.
@@ -69,11 +80,43 @@ class LoadedVersion:
         """
         loaded = self.delta.version()
         self.delta.update_incremental()
-        if self.delta.version() == loaded:
-            return False
-        *newer, same = self.delta.history(self.delta.version() - loaded + 1)
-        if same != self._newest or not newer:
-            return False
-        self._sizes, self._newest = None, newer[0]
-        self.notes = newest_notes(newer) or self.notes
+        return self._advance_from(loaded)
+
+    def advance_to(self, notes: ShardNotes, commit_id: str) -> bool:
+        """Load the next version, which a commit of ours has made, and what was committed since.
+
+        Its file was created where there was none, so nothing is read of it but what it changes.
+        What it follows is looked at when it is asked again whether this is the newest version.
+
+        Args:
+            notes: What the commit notes.
+            commit_id: The id that it has.
+
+        Returns:
+            As `advance` does.
+        """
+        loaded = self.delta.version()
+        self.delta.update_incremental()
+        if self.delta.version() != loaded + 1:
+            return self._advance_from(loaded)
+        self._sizes, self._before, self._newest = None, self._newest, naming(commit_id)
+        self.notes = notes
         return True
+
+    def _advance_from(self, loaded: int) -> bool:
+        """Read what the commits behind a version note, which are loaded."""
+        newer = self.delta.version() - loaded
+        if not newer:
+            return False
+        known = [self._newest] if self._before is None else [self._newest, self._before]
+        commits = self.delta.history(newer + len(known))
+        if not self._has(commits[newer:], known):
+            return False
+        self._sizes, self._newest, self._before = None, commits[0], None
+        self.notes = newest_notes(commits[:newer]) or self.notes
+        return True
+
+    @staticmethod
+    def _has(commits: list[dict[str, Any]], known: list[Mapping[str, Any]]) -> bool:
+        """Tell whether commits are those that are known."""
+        return len(commits) == len(known) and all(map(is_same_commit, known, commits))

@@ -86,6 +86,8 @@ class Publication:
         self._stream = stream_of(reader)
         self._tables = tables or OpenTables()
         self._table = self._tables.take(target, self._stream)
+        # Whether the table was loaded, or seen to be the newest version, a moment ago.
+        self._is_fresh = self._table is not None
         self._uploaded: set[str] = set()
         self._visible: dict[bytes, bool] = {}
         self._rows = 0
@@ -155,8 +157,9 @@ class Publication:
         """Return the table as it is now; None where there is none."""
         if self._table is None:
             self._table = LakeTable.open(self._target, self._stream)
-        else:
+        elif not self._is_fresh:
             self._table.reload()
+        self._is_fresh = False
         return self._table
 
     def parts(self, shard: int) -> ShardParts:
@@ -286,6 +289,7 @@ class Publication:
         if not changes:
             return frozenset()
         conflicts = self._loaded.commit_all(changes)
+        self._is_fresh = True
         self.commits += len(conflicts) < len(changes)
         return conflicts
 
