@@ -6,7 +6,7 @@ where it goes by the shard's `txn` action, which comes in the same commit; nothi
 remembered anywhere.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
@@ -16,10 +16,12 @@ from storage_core.engine.private_directory import PrivateDirectory
 from storage_core.errors import InvalidRequestError, ShardlogError
 from storage_core.lake.options_file import lake_options
 from storage_core.lake.publishing.consent import Consent
+from storage_core.lake.publishing.notes import LakeNotes
 from storage_core.lake.publishing.open_tables import OpenTables
 from storage_core.lake.publishing.publication import Publication
 from storage_core.lake.publishing.report import PublishReport, ShardPublished
 from storage_core.lake.publishing.rounds import Rounds, publish_in_rounds
+from storage_core.lake.publishing.unchanged import ShardMarks, are_newest, decode_whole, marks_of
 from storage_core.lake.target import LakeTarget, lake_target
 from storage_core.parts.progress import OnRows
 from storage_core.platform.clock import SystemClock
@@ -160,12 +162,40 @@ def publish_stream(  # noqa: PLR0913 - how a call is bounded and followed
         ShardlogError: As `publish_shard` does.
     """
     consent = Consent(accept_hole, take_over, repair)
-    with StreamReader.open(root, name) as reader, _scratch(None) as directory:
+    with StreamReader.open(root, name) as reader:
         place = target or target_of(reader)
-        publication = Publication(reader, place, directory, on_rows, consent)
-        done = publish_in_rounds(publication, reader.committed())
-        done.raise_first()
-        return PublishReport(place.uri, done.published, publication.commits)
+        shards = reader.committed()
+        marks = marks_of(reader, shards)
+        unchanged = None if consent != Consent() else _unchanged(reader, place, marks)
+        if unchanged is not None:
+            return PublishReport(place.uri, unchanged, 0)
+        with _scratch(None) as directory:
+            publication = Publication(reader, place, directory, on_rows, consent)
+            done = publish_in_rounds(publication, shards)
+            done.raise_first()
+            publication.note_whole(marks, done.published)
+            return PublishReport(place.uri, done.published, publication.commits)
+
+
+def _unchanged(
+    reader: StreamReader, target: LakeTarget, marks: Mapping[int, ShardMarks]
+) -> dict[int, ShardPublished] | None:
+    """Return what a publish has to say where nothing has changed since the last; else None.
+
+    Files of parts that may go from this machine do so by their age.
+    """
+    files = reader.rows.shards.files
+    notes = LakeNotes(files.directory.parent)
+    noted = decode_whole(notes.whole(files.meta.name), target.uri, marks)
+    if noted is None or reader.options.keep_local is not None:
+        return None
+    commits, ends = noted
+    if not are_newest(commits, target):
+        return None
+    return {
+        shard: ShardPublished(shard, end, end, max(marks[shard].sealed, reader.born(shard)))
+        for shard, end in ends.items()
+    }
 
 
 def target_of(reader: StreamReader) -> LakeTarget:

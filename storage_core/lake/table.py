@@ -175,9 +175,9 @@ class LakeTable:
         """Return the paths and sizes of what the store has in a shard's directory."""
         return self.listed(shard_directory(shard).removesuffix("/"))
 
-    def listed(self, directory: str) -> dict[str, int]:
+    def listed(self, directory: str, *, recursive: bool = False) -> dict[str, int]:
         """Return the paths and sizes of the files in a directory below the table."""
-        files = self._store.listed(directory)
+        files = self._store.listed(directory, recursive=recursive)
         return {file.path: file.size for file in files if not file.is_directory}
 
     def delete(self, path: str) -> None:
@@ -294,10 +294,10 @@ class LakeTable:
                 self.checkpoint()
         return frozenset(change.shard for change in changes) - left.keys()
 
-    @property
     def commit_ids(self) -> tuple[str, str] | None:
-        """The ids of the commits of the loaded version and of the one before; None if not known."""
-        return self._loaded.commit_ids
+        """Return the ids of the newest commit and of the one before it; None if one has none."""
+        with self._errors("reading the newest commits"):
+            return self._loaded.commit_ids()
 
     def renew(self) -> None:
         """Load the newest version of a table that was loaded some time ago.

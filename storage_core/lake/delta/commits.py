@@ -3,6 +3,7 @@
 Each has a random id, by which it is known again among others of its version.
 """
 
+import json
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -44,6 +45,15 @@ def commit_id_of(commit: Mapping[str, Any]) -> str | None:
     """Return the id of a commit by what it says of itself; None of another program's."""
     commit_id = commit.get(_COMMIT_ID)
     return commit_id if isinstance(commit_id, str) else None
+
+
+def commit_id_in(log_file: bytes) -> str | None:
+    """Return the id of the commit that a file of a log is; None of another program's."""
+    for line in log_file.splitlines():
+        action = json.loads(line)
+        if isinstance(action, dict) and isinstance(action.get("commitInfo"), dict):
+            return commit_id_of(action["commitInfo"])
+    return None
 
 
 def is_same_commit(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -59,12 +59,16 @@ class LoadedVersion:
             self.notes = self.notes.then({shard: note})
         return note
 
-    @property
     def commit_ids(self) -> tuple[str, str] | None:
-        """The ids of the commit that the newest follows, and of the newest; None if not known."""
-        before = None if self._before is None else commit_id_of(self._before)
-        newest = commit_id_of(self._newest)
-        return None if before is None or newest is None else (before, newest)
+        """Return the ids of the newest commit and of the one before it; None if one has none."""
+        before = self._before
+        if before is None:
+            newest, *older = self.delta.history(2)
+            if not older or not is_same_commit(self._newest, newest):
+                return None
+            (before,) = older
+        ids = commit_id_of(self._newest), commit_id_of(before)
+        return None if ids[0] is None or ids[1] is None else (ids[0], ids[1])
 
     def is_newest(self) -> bool:
         """Tell whether the store has this version as the newest, and not another's of its place."""

@@ -15,7 +15,7 @@ from typing import Final
 from storage_core.format.shard_state import AddressRange
 from storage_core.lake.image_names import shard_directory
 
-_DIRECTORY: Final = "_shardlog/"
+RUNS_DIRECTORY: Final = "_shardlog"
 _NAME: Final = re.compile(r"heads-(\d{20})-(\d{20})-([0-9a-f]{16})-([0-9a-f]{32})\.parquet")
 
 
@@ -51,7 +51,7 @@ class RunName:
 
 def runs_directory(shard: int) -> str:
     """Return the directory of the runs of a shard, with a slash at its end."""
-    return f"{_DIRECTORY}{shard_directory(shard)}"
+    return f"{RUNS_DIRECTORY}/{shard_directory(shard)}"
 
 
 def run_path(shard: int, begin: int, end: int, log: int, digest: bytes) -> str:

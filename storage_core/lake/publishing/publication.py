@@ -40,6 +40,7 @@ from storage_core.lake.publishing.open_tables import OpenTables
 from storage_core.lake.publishing.ownership import PublishingLog, log_of
 from storage_core.lake.publishing.repair import refuse_lost_parts, repair_step, with_lost_parts
 from storage_core.lake.publishing.report import ShardPublished
+from storage_core.lake.publishing.unchanged import ShardMarks, TableCommits, encode_whole
 from storage_core.lake.shard_change import ShardChange
 from storage_core.lake.table import LakeConflictError, LakeTable, TableFile
 from storage_core.lake.table_columns import TableColumns, table_columns
@@ -53,6 +54,8 @@ from storage_core.sql.part_groups import PART_GONE, PartGoneError, damaged_part
 
 _NOTHING: Final = Consent()
 _NS_A_MS: Final = 1_000_000
+# The files of so many shards are listed by one request.
+_LISTED_ALONE: Final = 8
 
 
 class Publication:
@@ -88,6 +91,9 @@ class Publication:
         self._table = self._tables.take(target, self._stream)
         # Whether the table was loaded, or seen to be the newest version, a moment ago.
         self._is_fresh = self._table is not None
+        # The version that was loaded last, and whether all since the first one are of this call.
+        self._version = None if self._table is None else self._table.version
+        self._is_alone = True
         self._uploaded: set[str] = set()
         self._visible: dict[bytes, bool] = {}
         self._rows = 0
@@ -121,6 +127,11 @@ class Publication:
         gone = let_files_go(self._reader, shard, files, lake, bytes_max=bytes_max)
         return replace(published, files_gone=gone.parts, is_whole=gone.is_whole)
 
+    def list_heads(self, shards: Sequence[int]) -> None:
+        """List the heads runs of all shards at once, where many of them are to be tended."""
+        if self._table is not None and len(shards) * _LISTED_ALONE > len(self._reader.committed()):
+            self._heads.list_all(self._table, shards)
+
     def tend_heads(self, shard: int) -> int:
         """Write heads runs of a shard that are missing, and merge some, where the table has it.
 
@@ -148,6 +159,27 @@ class Publication:
         }
         LakeNotes(self._files.directory.parent).write(self._files.meta.name, notes)
 
+    def note_whole(
+        self, marks: Mapping[int, ShardMarks], published: Mapping[int, ShardPublished]
+    ) -> None:
+        """Note that nothing is left to publish, unless others have changed the table meanwhile.
+
+        Args:
+            marks: Those of all shards, from before their part lists were read.
+            published: What was published of each.
+        """
+        if (
+            self._table is None
+            or not self._is_alone
+            or any(one.parts_lost for one in published.values())
+        ):
+            return
+        ids = self._table.commit_ids()
+        if ids is not None:
+            commits = TableCommits(self._table.version, *ids)
+            note = encode_whole(self._target.uri, commits, marks, published)
+            LakeNotes(self._files.directory.parent).write_whole(self._files.meta.name, note)
+
     def end(self) -> None:
         """Leave the table to the next call: all has been done."""
         if self._table is not None:
@@ -160,6 +192,7 @@ class Publication:
         elif not self._is_fresh:
             self._table.reload()
         self._is_fresh = False
+        self._saw_version()
         return self._table
 
     def parts(self, shard: int) -> ShardParts:
@@ -237,6 +270,7 @@ class Publication:
             table.add_columns(columns.added)
         else:
             return columns
+        self._saw_version(is_changed=True)
         return None
 
     def upload(
@@ -290,6 +324,7 @@ class Publication:
             return frozenset()
         conflicts = self._loaded.commit_all(changes)
         self._is_fresh = True
+        self._saw_version(is_changed=len(conflicts) < len(changes))
         self.commits += len(conflicts) < len(changes)
         return conflicts
 
@@ -377,6 +412,16 @@ class Publication:
             image.source.unlink()
         is_new = image_of_path(image.path).first >= begin
         return TableFile(image.path, image.size, image.rows, image.stats, is_new)
+
+    def _saw_version(self, *, is_changed: bool = False) -> None:
+        """Take note of the version that is loaded, and whether this call has made it."""
+        version = None if self._table is None else self._table.version
+        before, self._version = self._version, version
+        if before is None:
+            # It was made, or somebody else made it at the same time.
+            self._is_alone &= not is_changed or version == 0
+        else:
+            self._is_alone &= version == before + is_changed
 
     @property
     def _is_own(self) -> bool:

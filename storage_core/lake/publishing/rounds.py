@@ -144,6 +144,8 @@ def publish_in_rounds(
         fault = error
     errors.update((shard.number, shard.error) for shard in shards if shard.error is not None)
     bytes_max = INT64_MAX if commits_max is None else PROVEN_BYTES_MAX
+    if fault is None:
+        publication.list_heads([shard.number for shard in shards if shard.commits])
     for shard in shards:
         if shard.done is None or shard.error is not None:
             continue

@@ -13,8 +13,11 @@ from storage_core.lake.publish import publish_shard, publish_shards, publish_str
 from storage_core.lake.publishing import rounds
 from storage_core.lake.publishing.mirror import STEP_PARTS_MAX
 from storage_core.lake.publishing.open_tables import OpenTables
+from storage_core.lake.publishing.ownership import LakeOwnerError
+from storage_core.lake.publishing.publication import stream_of
 from storage_core.lake.publishing.report import PublishReport
 from storage_core.lake.publishing.rounds import Rounds
+from storage_core.lake.table import LakeTable
 from storage_core.lake.target import lake_target
 from storage_core.parts.snapshot import Part
 from tests.lake.publish.publish_lab import Changes, dying
@@ -25,8 +28,10 @@ NAME: Final = "readings"
 SHARDS: Final = 4
 # What a file costs beside its bytes: a multipart upload is begun and ended, and looked at twice.
 UPLOAD: Final = ("/shard%3D", "/shard=")
-COMMIT_REQUESTS_MAX: Final = 40
-IDLE_REQUESTS_MAX: Final = 30
+COMMIT_REQUESTS_MAX: Final = 12
+# Of the log each file behind the last checkpoint, twice.
+OPENED_REQUESTS_MAX: Final = 2
+IDLE_REQUESTS_MAX: Final = 5
 LOADED_COMMIT_REQUESTS_MAX: Final = 11
 LOADED_IDLE_REQUESTS_MAX: Final = 3
 
@@ -35,16 +40,16 @@ class ManyShards:
     """A stream of many shards, its table in a bucket, and what is asked of that."""
 
     def __init__(self, root: Path, store: BucketStore, proxy: S3Proxy) -> None:
-        self.root, self._proxy = root, proxy
+        self.root, self._proxy, self._store = root, proxy, store
         behind = store.through(proxy.url)
         self.target = behind.target()
         self.changes = Changes(behind, self.target)
         self.stream = Stream.create(root, NAME, StreamOptions(shards=SHARDS, unit="s"))
         self._second = 0
 
-    def seal(self) -> None:
-        """Seal a row of each shard."""
-        for shard in range(SHARDS):
+    def seal(self, shards: Iterable[int] = range(SHARDS)) -> None:
+        """Seal a row of each shard, or of some."""
+        for shard in shards:
             self.stream.append(self._second, shard, b"warm")
         self._second += 1
         self.stream.commit()
@@ -72,6 +77,18 @@ class ManyShards:
         """Return how many versions of the table have published something."""
         table = DeltaTable(self.target.uri, storage_options=dict(self.target.options))
         return sum("published" in commit for commit in table.history())
+
+    def name_other_owner(self, shard: int) -> None:
+        """Let the table say that another log publishes a shard, as one in another root does."""
+        with StreamReader.open(self.root, NAME) as reader:
+            table = LakeTable.open(self.target, stream_of(reader))
+        assert table is not None
+        table.commit(shard, [], [], table.published(shard) or 0, owner=1)
+
+    def delete_table(self) -> None:
+        """Let nothing be left where the table was."""
+        for path in self._store.paths(self.target):
+            self._store.delete(self.target, path)
 
     def part(self, shard: int) -> Part:
         """Return the one part of a shard."""
@@ -115,15 +132,55 @@ def test_all_shards_come_in_one_commit(many):
 def test_commit_asks_for_little_however_many_shards_and_versions_there_are(many):
     many.seal()
     many.publish()
-    for _ in range(4):
+    for version in range(1, 5):
         many.seal()
         report, requests = many.publish()
         assert report.commits == 1
         assert requests["file"] <= 5 * SHARDS
-        assert requests["log"] <= COMMIT_REQUESTS_MAX
-    _, requests = many.publish()
+        assert requests["log"] <= COMMIT_REQUESTS_MAX + OPENED_REQUESTS_MAX * (version + 1)
+    report, requests = many.publish()
+    assert report.commits == 0
+    assert {shard.end for shard in report.shards.values()} == {5}
     assert requests["file"] == 0
     assert requests["log"] <= IDLE_REQUESTS_MAX
+
+
+def test_what_others_did_to_the_table_is_seen_where_nothing_else_has_changed(many):
+    many.seal()
+    for _ in range(2):
+        many.publish()
+    many.name_other_owner(2)
+    with pytest.raises(LakeOwnerError):
+        many.publish()
+
+
+def test_table_that_is_gone_is_made_anew_though_nothing_else_has_changed(many):
+    many.seal()
+    for _ in range(2):
+        many.publish()
+    many.delete_table()
+    report, _ = many.publish()
+    assert report.files_added == SHARDS
+
+
+def test_what_others_did_to_a_shard_during_a_publish_of_others_is_seen_by_the_next(
+    many, monkeypatch
+):
+    many.seal()
+    many.publish()
+    many.seal([0])
+    usual = LakeTable.commit_all
+
+    def commit_all(table, changes):
+        monkeypatch.setattr(LakeTable, "commit_all", usual)
+        many.name_other_owner(2)
+        return usual(table, changes)
+
+    monkeypatch.setattr(LakeTable, "commit_all", commit_all)
+    report, _ = many.publish()
+    assert report.rows == 1
+    with pytest.raises(LakeOwnerError):
+        many.publish()
 
 
 def test_process_that_has_the_table_loaded_asks_for_less(many):
