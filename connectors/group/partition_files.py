@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, cast, get_type_hints
 
 from connectors.kafka import Partition
-from storage_core import SystemClock
-from storage_core.platform.sharing import share
+from storage_core import SystemClock, share_with_root
 
 _T = TypeVar("_T")
 
@@ -169,7 +168,7 @@ class PartitionFiles:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         descriptor = os.open(draft, flags, 0o644)
         try:
-            share(draft, self.directory.parent, 0o666)
+            share_with_root(draft, self.directory.parent, 0o666)
             with open(descriptor, "w", encoding="utf-8", closefd=False) as file:
                 file.write(text)
             if time_ns is not None:
@@ -215,7 +214,7 @@ class PartitionFiles:
             self.directory.mkdir()
         except FileExistsError:
             return
-        share(self.directory, self.directory.parent, 0o7777)
+        share_with_root(self.directory, self.directory.parent, 0o7777)
 
     def sync(self) -> None:
         """Make names that came and went durable."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from storage_core import StreamReader
-from storage_core.lake.publishing.notes import LakeNotes
+from storage_core.lake import LakeNotes
 
 _NS_A_MS = 10**6
 

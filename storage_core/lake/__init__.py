@@ -17,7 +17,13 @@ if TYPE_CHECKING:
         lake_options,
         option_texts,
     )
-    from storage_core.lake.publish import publish_shard, publish_stream, target_of
+    from storage_core.lake.publish import (
+        publish_shard,
+        publish_shards,
+        publish_stream,
+        target_of,
+    )
+    from storage_core.lake.publishing.notes import LakeNote, LakeNotes
     from storage_core.lake.publishing.ownership import LakeOwnerError
     from storage_core.lake.publishing.publisher import LakePublisher, PublishOrder
     from storage_core.lake.publishing.report import (
@@ -44,7 +50,8 @@ else:
                 "lake_options",
                 "option_texts",
             ),
-            "publish": ("publish_shard", "publish_stream", "target_of"),
+            "publish": ("publish_shard", "publish_shards", "publish_stream", "target_of"),
+            "publishing.notes": ("LakeNote", "LakeNotes"),
             "publishing.ownership": ("LakeOwnerError",),
             "publishing.publisher": ("LakePublisher", "PublishOrder"),
             "publishing.report": (
@@ -68,6 +75,8 @@ __all__: Final = [
     "LAKE_OPTIONS_VARIABLE",
     "BegunShard",
     "LakeCheck",
+    "LakeNote",
+    "LakeNotes",
     "LakeOwnerError",
     "LakePosition",
     "LakeProblem",
@@ -90,6 +99,7 @@ __all__: Final = [
     "lake_target",
     "option_texts",
     "publish_shard",
+    "publish_shards",
     "publish_stream",
     "shard_status",
     "table_files",

@@ -34,8 +34,7 @@ from storage_core import (
     root_id,
     shard_progress,
 )
-from storage_core.lake import lake_target
-from storage_core.lake.publishing.notes import LakeNote, LakeNotes
+from storage_core.lake import LakeNote, LakeNotes, lake_target
 
 if TYPE_CHECKING:
     from storage_core.lake import BegunShard

@@ -24,14 +24,13 @@ from connectors.ingest.status.worker_state import LakeCounts, LakeState
 from connectors.kafka import Partition
 from connectors.settings.lake_settings import LakeSettings
 from storage_core import Clock, ShardlogError, Stream
-from storage_core.lake import LakeOwnerError, ShardPublished
-from storage_core.lake.publishing.notes import LakeNotes
+from storage_core.lake import LakeNotes, LakeOwnerError, ShardPublished
 
 # Rows that wait for so many times as long as they may are more urgent than what Kafka holds.
 _URGENT_LAGS: Final = 5
 _THREAD_NAME: Final = "shardlog-publish"
 # What was built waits for so much of `lake_lag` for what is being built beside it.
-_GATHERING_SHARE: Final = 0.1
+_TOGETHER_SHARE: Final = 0.1
 
 
 class LakeTimer:
@@ -91,7 +90,7 @@ class LakeTimer:
         self._now_s = now_s
         self.report()
         streams = lake_streams(writers)
-        if not streams or (is_building and self._is_gathering(streams)):
+        if not streams or (is_building and self._waits_for_parts(streams)):
             return
         if not self._passes.is_due(now_s, every_of(self._every_s, streams.values())):
             return
@@ -230,12 +229,12 @@ class LakeTimer:
                     end=done.end,
                 )
 
-    def _is_gathering(self, streams: Mapping[Partition, Stream]) -> bool:
+    def _waits_for_parts(self, streams: Mapping[Partition, Stream]) -> bool:
         """Tell whether what was built waits a moment for what is being built beside it."""
         if self._built_s is None:
             return False
         lag_s = min(stream.options.lake_lag.total_seconds() for stream in streams.values())
-        return self._now_s - self._built_s < _GATHERING_SHARE * lag_s
+        return self._now_s - self._built_s < _TOGETHER_SHARE * lag_s
 
 
 def lake_streams(writers: Mapping[Partition, PartitionWriter]) -> dict[Partition, Stream]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from connectors.ingest.status.worker_state import LakeState
 from connectors.kafka import Partition
 from storage_core import Clock, ShardlogError, Stream
-from storage_core.lake.publishing.notes import LakeNotes
+from storage_core.lake import LakeNotes
 
 _NS_A_MS = 10**6
 

@@ -56,10 +56,10 @@ def commit_id_in(log_file: bytes) -> str | None:
     return None
 
 
-def is_same_commit(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def is_same_commit(commit: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Tell whether two commits of one version are the same."""
-    commit_id = commit_id_of(one)
-    return one == other if commit_id is None else commit_id == commit_id_of(other)
+    commit_id = commit_id_of(commit)
+    return commit == other if commit_id is None else commit_id == commit_id_of(other)
 
 
 def naming(commit_id: str) -> Mapping[str, str]:

@@ -3,7 +3,7 @@
 One thread at a time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from deltalake import DeltaTable
@@ -72,8 +72,8 @@ class LoadedVersion:
 
     def is_newest(self) -> bool:
         """Tell whether the store has this version as the newest, and not another's of its place."""
-        known = [self._newest] if self._before is None else [self._newest, self._before]
-        return self._has(self.delta.history(len(known))[: len(known)], known)
+        newest = self._newest_commits()
+        return _are_same(self.delta.history(len(newest))[: len(newest)], newest)
 
     def advance(self) -> bool:
         """Load what was committed since.
@@ -112,15 +112,19 @@ class LoadedVersion:
         newer = self.delta.version() - loaded
         if not newer:
             return False
-        known = [self._newest] if self._before is None else [self._newest, self._before]
-        commits = self.delta.history(newer + len(known))
-        if not self._has(commits[newer:], known):
+        newest = self._newest_commits()
+        commits = self.delta.history(newer + len(newest))
+        if not _are_same(commits[newer:], newest):
             return False
         self._sizes, self._newest, self._before = None, commits[0], None
         self.notes = newest_notes(commits[:newer]) or self.notes
         return True
 
-    @staticmethod
-    def _has(commits: list[dict[str, Any]], known: list[Mapping[str, Any]]) -> bool:
-        """Tell whether commits are those that are known."""
-        return len(commits) == len(known) and all(map(is_same_commit, known, commits))
+    def _newest_commits(self) -> list[Mapping[str, Any]]:
+        """Return the newest commit, and the one that it follows where that is to be seen again."""
+        return [self._newest] if self._before is None else [self._newest, self._before]
+
+
+def _are_same(commits: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> bool:
+    """Tell whether commits are others of the same versions."""
+    return len(commits) == len(others) and all(map(is_same_commit, others, commits))

@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from storage_core.catalog.root_file import share_with_root
 from storage_core.platform.durable_file import DRAFT
-from storage_core.platform.sharing import share
 
 _DIRECTORY: Final = "~lake"
 _SUFFIX: Final = ".json"
@@ -99,14 +99,14 @@ class LakeNotes:
         directory = self._root / _DIRECTORY
         if not directory.is_dir():
             directory.mkdir(exist_ok=True)
-            share(directory, self._root, 0o7777)
+            share_with_root(directory, self._root, 0o7777)
 
     def _put(self, place: Path, text: str) -> None:
         """Put a file in place, whole."""
         draft = place.with_name(f"{os.getpid()}-{secrets.token_hex(4)}{DRAFT}")
         try:
             draft.write_text(text, encoding="utf-8")
-            share(draft, self._root, 0o666)
+            share_with_root(draft, self._root, 0o666)
             draft.replace(place)
         finally:
             with suppress(OSError):

@@ -94,8 +94,7 @@ def decode_whole(
             return None
         version, newest, before = note["table"]
         noted = {int(shard): entry for shard, entry in note["shards"].items()}
-        known = {shard: ShardMarks(*entry[:3]) for shard, entry in noted.items()}
-        if known != marks:
+        if {shard: ShardMarks(*entry[:3]) for shard, entry in noted.items()} != marks:
             return None
         ends = {shard: int(entry[3]) for shard, entry in noted.items()}
         return TableCommits(int(version), str(newest), str(before)), ends

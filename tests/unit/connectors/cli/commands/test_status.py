@@ -20,7 +20,7 @@ from connectors.group.quarantine_notes import (
 from connectors.ingest.assignment import quarantine as set_aside
 from connectors.kafka import Partition
 from storage_core import Stream, StreamOptions, StreamOrigin, SystemClock, root_id
-from storage_core.lake.publishing.notes import LakeNote, LakeNotes
+from storage_core.lake import LakeNote, LakeNotes
 from tests.log.serve.served import serving
 from tests.unit.connectors.writers import NOWHERE
 from tests.waiting import WAIT_MAX_S
