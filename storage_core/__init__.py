@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from storage_core.catalog.origin import RETRY_SHARDS_FROM, StreamOrigin, is_stream_name
     from storage_core.catalog.owners import ShardOwner, ShardProgress, shard_owners, shard_progress
     from storage_core.catalog.position import Position, ShardPosition
+    from storage_core.catalog.root_file import share_with_root
     from storage_core.catalog.stream_file import StreamDescription, describe_stream
     from storage_core.engine.environment import Environment
     from storage_core.engine.open_files import files_needed
@@ -116,6 +117,7 @@ else:
             "read.shard_reader": ("ShardReader",),
             "reader": ("StreamReader",),
             "remote.options": ("ServerOptions",),
+            "catalog.root_file": ("share_with_root",),
             "roots": ("list_streams", "root_id"),
             "staging": ("StagingArea",),
             "engine.environment": ("Environment",),
@@ -205,4 +207,5 @@ __all__ = [
     "root_id",
     "shard_owners",
     "shard_progress",
+    "share_with_root",
 ]

@@ -26,7 +26,13 @@ from bench.log.sensors import ENTRIES, readings
 from bench.measure import Contestant, Experiment, Measured, Row, timed
 from bench.workspace import empty_directory
 from storage_core import PartBuilder, Stream, StreamOptions, StreamOrigin, StreamReader
-from storage_core.lake import LakePublisher, PublishOrder, lake_target, publish_shard
+from storage_core.lake import (
+    LakePublisher,
+    PublishOrder,
+    ShardPublished,
+    lake_target,
+    publish_shard,
+)
 
 _ROWS: Final = int(os.environ.get("SHARDLOG_BENCH_PUBLISH_ROWS", "2000000"))
 _SEALED: Final = "sealed"
@@ -119,9 +125,9 @@ def _ingest(workspace: Path, root: Path, pool: list[pa.RecordBatch], beside: Bes
             stream.maintain(builder)
             turns.append(_Turns(lambda: _sealed(stream, builder)))
         if beside == "both":
-            order = PublishOrder(own, "bench", 0, lake_target(str(place / "table")))
-            publisher.publish(order)
-            turns.append(_Turns(lambda: publisher.publish(order).published.rows))
+            order = PublishOrder(own, "bench", (0,), lake_target(str(place / "table")))
+            _published(publisher, order)
+            turns.append(_Turns(lambda: _published(publisher, order).rows))
         if beside == "publishing":
             turns.append(_Turns(_publishing_again(root, place, publisher)))
         for turn in turns:
@@ -140,18 +146,26 @@ def _sealed(stream: Stream, builder: PartBuilder) -> int:
 def _publishing_again(root: Path, place: Path, publisher: LakePublisher) -> Callable[[], int]:
     """Return what publishes the next step of the sealed stream, to a new table after the last."""
     tables = (lake_target(str(place / f"table-{number}")) for number in count())
-    order = PublishOrder(root, _SEALED, 0, next(tables))
+    order = PublishOrder(root, _SEALED, (0,), next(tables))
     # The first work begins the process.
-    publisher.publish(order)
+    _published(publisher, order)
 
     def publish() -> int:
         nonlocal order
-        published = publisher.publish(order).published
+        published = _published(publisher, order)
         if published.is_whole:
             order = replace(order, target=next(tables))
         return published.rows
 
     return publish
+
+
+def _published(publisher: LakePublisher, order: PublishOrder) -> ShardPublished:
+    """Publish the next step of the one shard."""
+    answer = publisher.publish(order)
+    assert not answer.errors, answer.errors
+    assert answer.fault is None, answer.fault
+    return answer.published[0]
 
 
 class _Turns:

@@ -12,7 +12,6 @@ import fcntl
 import json
 import os
 import secrets
-import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import MISSING, fields
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, cast, get_type_hints
 
 from connectors.kafka import Partition
-from storage_core import SystemClock
+from storage_core import SystemClock, share_with_root
 
 _T = TypeVar("_T")
 
@@ -169,7 +168,7 @@ class PartitionFiles:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         descriptor = os.open(draft, flags, 0o644)
         try:
-            _share(draft, self.directory.parent, 0o666)
+            share_with_root(draft, self.directory.parent, 0o666)
             with open(descriptor, "w", encoding="utf-8", closefd=False) as file:
                 file.write(text)
             if time_ns is not None:
@@ -215,7 +214,7 @@ class PartitionFiles:
             self.directory.mkdir()
         except FileExistsError:
             return
-        _share(self.directory, self.directory.parent, 0o7777)
+        share_with_root(self.directory, self.directory.parent, 0o7777)
 
     def sync(self) -> None:
         """Make names that came and went durable."""
@@ -303,15 +302,6 @@ class DirectoryChanges:
     def forget(self) -> None:
         """Take what was seen last for changed: it could not be read."""
         self._seen = (-1, -1)
-
-
-def _share(made: Path, root: Path, mode: int) -> None:
-    """Let something new be for whom the root is: as many as its mode says, and of its owner."""
-    with suppress(OSError):
-        of_root = root.stat()
-        made.chmod(stat.S_IMODE(of_root.st_mode) & mode)
-        if os.geteuid() == 0:
-            os.chown(made, of_root.st_uid, of_root.st_gid)
 
 
 def _partition_of(name: str) -> Partition | None:

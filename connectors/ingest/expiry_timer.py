@@ -25,7 +25,7 @@ class ExpiryTimer:
             counts: Where expired rows are counted.
             log: Where it is logged.
         """
-        self._passes: BackgroundPasses[ExpiryReport] = BackgroundPasses(
+        self._passes: BackgroundPasses[Partition, Stream, ExpiryReport] = BackgroundPasses(
             "shardlog-expiry", every_s, lambda _, stream: stream.expire()
         )
         self._counts = counts

@@ -45,7 +45,7 @@ class MaintenanceTimer:
             log: Where it is logged.
             built: Called where a shard has other parts than before.
         """
-        self._passes: BackgroundPasses[TieringReport | None] = BackgroundPasses(
+        self._passes: BackgroundPasses[Partition, Stream, TieringReport | None] = BackgroundPasses(
             "shardlog-maintenance", every_s, lambda _, stream: self._maintain(stream)
         )
         self._every_s = every_s

@@ -182,7 +182,7 @@ class Worker:
             self._other_owners.refused,
         )
         self._maintenance = MaintenanceTimer(
-            options.root, every_s, records_max, self.counts, log, self._lake.hasten
+            options.root, every_s, records_max, self.counts, log, self._lake.built
         )
         revoke_wait_s = options.lake.revoke_wait_seconds
         self._last_publish = LastPublish(self._maintenance, self._lake, revoke_wait_s, clock, log)
@@ -210,7 +210,12 @@ class Worker:
                     assignment.writers, ends_of, now_s, self._lake.is_urgent
                 ),
             ),
-            Periodic(_OFTEN_S, lambda now_s: self._lake.tick(assignment.writers, now_s)),
+            Periodic(
+                _OFTEN_S,
+                lambda now_s: self._lake.tick(
+                    assignment.writers, now_s, is_building=self._maintenance.is_under_way
+                ),
+            ),
             Periodic(
                 _EACH_SECOND_S,
                 lambda now_s: self._retentions.tick(now_s, lake_topics(assignment.writers)),

@@ -1,15 +1,14 @@
-"""How far shards were published, by the notes that workers leave: no store is asked.
+"""How far shards were published, by the notes that whoever publishes leaves: no store is asked.
 
-What was published by a command since then is not in them; `shardlog lake status` asks the table.
+What another root has published since is not in them; `shardlog lake status` asks the table.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from connectors.group.lake_notes import LakeNotes
-from connectors.kafka import Partition
 from storage_core import StreamReader
+from storage_core.lake import LakeNotes
 
 _NS_A_MS = 10**6
 
@@ -32,7 +31,7 @@ class LakeFigures:
 def lake_figures(
     root: Path, name: str, reader: StreamReader, now_ns: int
 ) -> Mapping[int, LakeFigures]:
-    """Return how far the shards of a stream were published; those that no worker published are out.
+    """Return how far the shards of a stream were published; those without a note are out.
 
     Args:
         root: The directory that holds the streams.
@@ -48,7 +47,7 @@ def lake_figures(
         return {}
     notes, figures = LakeNotes(root), {}
     for shard, committed in reader.committed().items():
-        published = notes.published(Partition(name, shard), lake, reader.lineage(shard))
+        published = notes.published(name, shard, lake, reader.lineage(shard))
         if published is not None:
             first_ms = reader.first_committed_ms(shard, published)
             age_ms = 0 if first_ms is None else max(now_ns // _NS_A_MS - first_ms, 0)

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from connectors.settings.operations_settings import FileName
 from connectors.settings.stream_settings import Section
-from storage_core.lake import LAKE_OPTIONS_VARIABLE, lake_options, option_texts
+from storage_core.lake import LAKE_OPTIONS_VARIABLE, hand_down_options, lake_options, option_texts
 
 _MASK: Final = "***"
 # What tells nothing that a key would be needed for; all else is masked.
@@ -49,13 +49,14 @@ class LakeSettings(Section):
         """
         return lake_options(self.options, self.credentials_file)
 
-    def name_file(self, environment: MutableMapping[str, str]) -> None:
-        """Let all that this process starts read the file of options, if there is one.
+    def hand_down(self, environment: MutableMapping[str, str]) -> None:
+        """Let all that this process does and starts reach the store as it does itself.
 
-        They bring parts from the store that are not on this machine.
+        It brings parts from the store that are not on this machine.
         """
         if self.credentials_file is not None:
             environment.setdefault(LAKE_OPTIONS_VARIABLE, str(self.credentials_file.absolute()))
+        hand_down_options(self.options, environment)
 
     def printable(self) -> dict[str, Any]:
         """Return what is in force, without secrets."""

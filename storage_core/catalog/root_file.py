@@ -4,8 +4,11 @@ A copy of a whole root keeps the id, so whoever writes both the id and a shard's
 a place outside can tell a copy from the original.
 """
 
+import os
 import re
 import secrets
+import stat
+from contextlib import suppress
 from errno import ELOOP, ENOENT, ENOTDIR
 from os import PathLike
 from pathlib import Path
@@ -121,3 +124,20 @@ def read_root(root: Path) -> dict[str, object]:
         raise InvalidRequestError(message, path=root) from error
     check_format(document, "root", root / _ROOT_FILE)
     return document
+
+
+def share_with_root(made: Path, root: Path, mode: int) -> None:
+    """Let something new be for whom a root is: as many as its mode says, and of its owner.
+
+    Commands may run as root, and workers as somebody else.
+
+    Args:
+        made: A file or a directory that was made below the root.
+        root: The root.
+        mode: What of the root's mode it gets.
+    """
+    with suppress(OSError):
+        of_root = root.stat()
+        made.chmod(stat.S_IMODE(of_root.st_mode) & mode)
+        if os.geteuid() == 0:
+            os.chown(made, of_root.st_uid, of_root.st_gid)

@@ -11,8 +11,19 @@ if TYPE_CHECKING:
     from storage_core.lake.maintenance.comparison import check_lake
     from storage_core.lake.maintenance.report import LakeCheck, LakeProblem, LakeVacuum
     from storage_core.lake.maintenance.vacuuming import vacuum_stream
-    from storage_core.lake.options_file import LAKE_OPTIONS_VARIABLE, lake_options, option_texts
-    from storage_core.lake.publish import publish_shard, publish_stream, target_of
+    from storage_core.lake.options_file import (
+        LAKE_OPTIONS_VARIABLE,
+        hand_down_options,
+        lake_options,
+        option_texts,
+    )
+    from storage_core.lake.publish import (
+        publish_shard,
+        publish_shards,
+        publish_stream,
+        target_of,
+    )
+    from storage_core.lake.publishing.notes import LakeNote, LakeNotes
     from storage_core.lake.publishing.ownership import LakeOwnerError
     from storage_core.lake.publishing.publisher import LakePublisher, PublishOrder
     from storage_core.lake.publishing.report import (
@@ -36,8 +47,14 @@ else:
         {
             "maintenance.comparison": ("check_lake",),
             "maintenance.report": ("LakeCheck", "LakeProblem", "LakeVacuum"),
-            "options_file": ("LAKE_OPTIONS_VARIABLE", "lake_options", "option_texts"),
-            "publish": ("publish_shard", "publish_stream", "target_of"),
+            "options_file": (
+                "LAKE_OPTIONS_VARIABLE",
+                "hand_down_options",
+                "lake_options",
+                "option_texts",
+            ),
+            "publish": ("publish_shard", "publish_shards", "publish_stream", "target_of"),
+            "publishing.notes": ("LakeNote", "LakeNotes"),
             "publishing.ownership": ("LakeOwnerError",),
             "publishing.publisher": ("LakePublisher", "PublishOrder"),
             "publishing.report": (
@@ -65,6 +82,8 @@ __all__: Final = [
     "BeginProspect",
     "BegunShard",
     "LakeCheck",
+    "LakeNote",
+    "LakeNotes",
     "LakeOwnerError",
     "LakePosition",
     "LakeProblem",
@@ -83,12 +102,14 @@ __all__: Final = [
     "begin_from_lake",
     "begin_prospects",
     "check_lake",
+    "hand_down_options",
     "lake_options",
     "lake_positions",
     "lake_status",
     "lake_target",
     "option_texts",
     "publish_shard",
+    "publish_shards",
     "publish_stream",
     "repair_lake",
     "shard_status",

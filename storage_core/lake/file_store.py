@@ -131,6 +131,17 @@ class FileStore:
             message = f"reading {path}: the store gave {left} bytes less than it has"
             raise UnavailableError(message)
 
+    def read(self, path: str) -> bytes:
+        """Return what a small file has.
+
+        Raises:
+            LakeFileGoneError: There is none.
+            UnavailableError: The store refuses.
+        """
+        with self._errors(f"reading {path}"):
+            source = self._client().open_input_file(path)
+            return source.read(source.size())
+
     def opened(self, path: str) -> "OpenedFile":
         """Open a file that is read several times: all reads go by one client.
 

@@ -1,23 +1,28 @@
-"""A file of options by which an object store is reached: TOML, a name and a value a line.
+"""The options by which an object store is reached: of a file, of the environment, of a caller.
 
     AWS_ENDPOINT_URL = "http://127.0.0.1:9000"
     AWS_ALLOW_HTTP = true
     AWS_ACCESS_KEY_ID = "…"
 
-The names are delta-rs' own, as its environment has them. A command is told the file, or the
-environment names it: SHARDLOG_LAKE_OPTIONS_FILE. It may hold keys, so no value of it is ever
-repeated. It is read each time that it is needed: what is put in its place counts from then on.
+The names are delta-rs' own. The file is TOML, a name and a value a line. A command is told the
+file, or the environment names it: SHARDLOG_LAKE_OPTIONS_FILE. It is read each time that it is
+needed: what is put in its place counts from then on. Above it are single options that the
+environment has, as SHARDLOG_LAKE__OPTIONS__AWS_REGION: so a worker hands those of its settings to
+all that reads in it, and to the processes that it starts. An option may be a key, so no value is
+ever repeated.
 """
 
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from pathlib import Path
 from typing import Final
 
 from storage_core.errors import InvalidRequestError
 
 LAKE_OPTIONS_VARIABLE: Final = "SHARDLOG_LAKE_OPTIONS_FILE"
+# How the environment names single options, as that of a worker does.
+_OPTION: Final = "SHARDLOG_LAKE__OPTIONS__"
 _FILE_BYTES_MAX: Final = 2**20
 _EXAMPLE: Final = 'write a name and a value a line, as AWS_REGION = "eu-central-1"'
 
@@ -25,18 +30,28 @@ _EXAMPLE: Final = 'write a name and a value a line, as AWS_REGION = "eu-central-
 def lake_options(
     options: Mapping[str, str] | None = None, file: Path | None = None
 ) -> dict[str, str]:
-    """Return the options of a store: those handed over, above those of a file.
+    """Return the options of a store, those handed over above all others.
 
     Args:
         options: Options by name.
-        file: The file; None for the one that the environment names, if it does.
+        file: A file of them, above those that the environment has one by one; None for the one
+            that the environment names, if it does, which is below these.
 
     Raises:
         InvalidRequestError: The file cannot be read, or is none of options.
     """
-    named = file or _named_by_the_environment()
-    of_file = {} if named is None else read_lake_options(named)
-    return _each_once([*of_file.items(), *(options or {}).items()])
+    single = options_of_environment()
+    named = _named_by_the_environment()
+    if file is not None:
+        single += read_lake_options(file).items()
+    elif named is not None:
+        single = [*read_lake_options(named).items(), *single]
+    return _each_once([*single, *(options or {}).items()])
+
+
+def hand_down_options(options: Mapping[str, str], environment: MutableMapping[str, str]) -> None:
+    """Let all that reads an environment have options, above those of a file."""
+    environment.update({f"{_OPTION}{name}": value for name, value in options.items()})
 
 
 def read_lake_options(file: Path) -> dict[str, str]:
@@ -90,6 +105,15 @@ def _text(name: str, value: object) -> str:
         return str(value)
     message = f"{name} is neither text, a number, true nor false; {_EXAMPLE}"
     raise ValueError(message)
+
+
+def options_of_environment() -> list[tuple[str, str]]:
+    """Return the options that the environment has one by one, by name."""
+    return sorted(
+        (name.removeprefix(_OPTION), value)
+        for name, value in os.environ.items()
+        if name.startswith(_OPTION)
+    )
 
 
 def _named_by_the_environment() -> Path | None:

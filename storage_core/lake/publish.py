@@ -6,20 +6,22 @@ where it goes by the shard's `txn` action, which comes in the same commit; nothi
 remembered anywhere.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from storage_core.engine.private_directory import PrivateDirectory
-from storage_core.errors import InvalidRequestError
+from storage_core.errors import InvalidRequestError, ShardlogError
 from storage_core.lake.options_file import lake_options
 from storage_core.lake.publishing.consent import Consent
+from storage_core.lake.publishing.notes import LakeNotes
 from storage_core.lake.publishing.open_tables import OpenTables
 from storage_core.lake.publishing.publication import Publication
 from storage_core.lake.publishing.report import PublishReport, ShardPublished
-from storage_core.lake.publishing.rounds import publish_in_rounds
+from storage_core.lake.publishing.rounds import Rounds, publish_in_rounds
+from storage_core.lake.publishing.unchanged import ShardMarks, are_newest, decode_whole, marks_of
 from storage_core.lake.target import LakeTarget, lake_target
 from storage_core.parts.progress import OnRows
 from storage_core.platform.clock import SystemClock
@@ -92,6 +94,42 @@ def publish_shard(  # noqa: PLR0913 - how a call is bounded and followed
         return done.published[shard]
 
 
+def publish_shards(  # noqa: PLR0913 - how a call is bounded and followed
+    reader: StreamReader,
+    shards: Collection[int],
+    target: LakeTarget,
+    *,
+    commits_max: int,
+    on_rows: OnRows | None = None,
+    tables: OpenTables | None = None,
+) -> Rounds:
+    """Publish a bounded part of what is sealed of some shards, in commits that each are of all.
+
+    Nothing is raised: what fails in one shard keeps no other from being published, and what fails
+    for all is told beside what was published before.
+
+    Args:
+        reader: The stream, opened by the path of its root.
+        shards: The shards, those that go first before others.
+        target: Where the table is.
+        commits_max: After how many commits, or as many parts as one may have, to leave the rest.
+        on_rows: As `publish_shard` takes it.
+        tables: As `publish_shard` takes it.
+
+    Returns:
+        What came of them. A shard that the call did not come to is in nothing of it.
+    """
+    try:
+        with scratch_directory(None) as directory:
+            publication = Publication(reader, target, directory, on_rows, tables=tables)
+            done = publish_in_rounds(publication, shards, commits_max)
+            if done.fault is None:
+                publication.end()
+            return done
+    except ShardlogError as error:
+        return Rounds({}, {}, error)
+
+
 def publish_stream(  # noqa: PLR0913 - how a call is bounded and followed
     root: str | PathLike[str],
     name: str,
@@ -121,12 +159,40 @@ def publish_stream(  # noqa: PLR0913 - how a call is bounded and followed
         ShardlogError: As `publish_shard` does.
     """
     consent = Consent(accept_hole, take_over)
-    with StreamReader.open(root, name) as reader, scratch_directory(None) as directory:
+    with StreamReader.open(root, name) as reader:
         place = target or target_of(reader)
-        publication = Publication(reader, place, directory, on_rows, consent)
-        done = publish_in_rounds(publication, reader.committed())
-        done.raise_first()
-        return PublishReport(place.uri, done.published, publication.commits)
+        shards = reader.committed()
+        marks = marks_of(reader, shards)
+        unchanged = None if consent != Consent() else _unchanged(reader, place, marks)
+        if unchanged is not None:
+            return PublishReport(place.uri, unchanged, 0)
+        with scratch_directory(None) as directory:
+            publication = Publication(reader, place, directory, on_rows, consent)
+            done = publish_in_rounds(publication, shards)
+            done.raise_first()
+            publication.note_whole(marks, done.published)
+            return PublishReport(place.uri, done.published, publication.commits)
+
+
+def _unchanged(
+    reader: StreamReader, target: LakeTarget, marks: Mapping[int, ShardMarks]
+) -> dict[int, ShardPublished] | None:
+    """Return what a publish has to say where nothing has changed since the last; else None.
+
+    Files of parts that may go from this machine do so by their age.
+    """
+    files = reader.rows.shards.files
+    notes = LakeNotes(files.directory.parent)
+    noted = decode_whole(notes.whole(files.meta.name), target.uri, marks)
+    if noted is None or reader.options.keep_local is not None:
+        return None
+    commits, ends = noted
+    if not are_newest(commits, target):
+        return None
+    return {
+        shard: ShardPublished(shard, end, end, max(marks[shard].sealed, reader.born(shard)))
+        for shard, end in ends.items()
+    }
 
 
 def target_of(reader: StreamReader) -> LakeTarget:

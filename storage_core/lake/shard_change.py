@@ -4,12 +4,14 @@ Pure, but for the names of Delta's actions: what follows from a state of the sha
 which state comes of it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from deltalake import Transaction
 from deltalake.transaction import AddAction, RemoveAction
 
-from storage_core.errors import InvalidRequestError
+from storage_core.errors import CorruptionError, InvalidRequestError
+from storage_core.lake.app_id import LakeStream
 from storage_core.lake.delta.shard_notes import ShardNote
 from storage_core.lake.image_names import SHARD, shard_directory
 
@@ -99,6 +101,43 @@ class ShardChange:
     def note(self, before: ShardFiles) -> ShardNote:
         """Return what is noted of the shard then (delta/shard_notes.py)."""
         return ShardNote(self.end, self.after(before).owner)
+
+    def transactions(self, stream: LakeStream, owner: int | None) -> list[Transaction]:
+        """Return Delta's `txn` actions: up to where the shard is published, and by whom.
+
+        Args:
+            stream: The stream as its table names it.
+            owner: The owner that the loaded version names.
+        """
+        done = [Transaction(stream.app_id(self.shard), self.end)]
+        if self.owner is not None:
+            done.append(Transaction(stream.owner_app_id(self.shard), self.owner))
+            if self.owner != owner:
+                done.append(Transaction(stream.owned_app_id(self.shard, self.owner), 1))
+        return done
+
+    def refuse_lost(
+        self, sizes: Mapping[str, int], stored: Callable[[str], int | None], stream: LakeStream
+    ) -> None:
+        """Refuse a store that has lost a file which was committed.
+
+        Args:
+            sizes: The shard's files that the table names now; somebody may have replaced some.
+            stored: Says how many bytes the store has of a file; None if it has none.
+            stream: The stream as its table names it.
+
+        Raises:
+            CorruptionError: It has another number of bytes, or no file.
+        """
+        for path in (file.path for file in self.adds if file.path in sizes):
+            size = stored(path)
+            if size != sizes[path]:
+                have = "no file" if size is None else f"{size} of {sizes[path]} bytes of it"
+                message = (
+                    f"{path} was uploaded and committed, and the store has {have}; "
+                    "`shardlog lake check` says what the table lacks"
+                )
+                raise CorruptionError(message, stream=stream.name, shard=self.shard)
 
     def actions(self, before: ShardFiles, now_ms: int) -> list[AddAction | RemoveAction]:
         """Return Delta's actions.

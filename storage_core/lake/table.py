@@ -18,19 +18,14 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
-from storage_core.errors import (
-    CorruptionError,
-    ForeignDataError,
-    ShardlogError,
-    UnavailableError,
-)
+from storage_core.errors import ForeignDataError, ShardlogError, UnavailableError
 from storage_core.lake.app_id import LakeStream
-from storage_core.lake.delta.commits import NOTHING_BEHIND, ONCE
+from storage_core.lake.delta.commits import NOTHING_BEHIND, new_commit_id, once
 from storage_core.lake.delta.loaded_version import LoadedVersion
-from storage_core.lake.delta.shard_notes import ShardNote
+from storage_core.lake.delta.shard_notes import ShardNote, ShardNotes
 from storage_core.lake.delta.state import (
     checkpoint_paths,
     history_properties,
@@ -180,9 +175,9 @@ class LakeTable:
         """Return the paths and sizes of what the store has in a shard's directory."""
         return self.listed(shard_directory(shard).removesuffix("/"))
 
-    def listed(self, directory: str) -> dict[str, int]:
+    def listed(self, directory: str, *, recursive: bool = False) -> dict[str, int]:
         """Return the paths and sizes of the files in a directory below the table."""
-        files = self._store.listed(directory)
+        files = self._store.listed(directory, recursive=recursive)
         return {file.path: file.size for file in files if not file.is_directory}
 
     def delete(self, path: str) -> None:
@@ -198,7 +193,7 @@ class LakeTable:
         with self._altering("adding columns"):
             self._delta.alter.add_columns(
                 list(Schema.from_arrow(pa.schema(fields)).fields),
-                commit_properties=ONCE,
+                commit_properties=once(),
                 post_commithook_properties=NOTHING_BEHIND,
             )
 
@@ -275,7 +270,7 @@ class LakeTable:
         for _ in range(TRIES_MAX if left else 0):
             try:
                 with self._errors("committing to the table"):
-                    self._commit(left.values(), before)  # 1
+                    notes, commit_id = self._commit(left.values(), before)  # 1
             except (LakeConflictError, UnavailableError) as error:
                 self.reload()  # 2
                 after = {shard: self._shard_files(shard) for shard in left}
@@ -287,7 +282,7 @@ class LakeTable:
                 if not left:
                     break
             else:
-                self._reload_newer()
+                self._reload_own(left, before, notes, commit_id)
                 break
         else:
             raise self._conflict()
@@ -299,17 +294,27 @@ class LakeTable:
                 self.checkpoint()
         return frozenset(change.shard for change in changes) - left.keys()
 
-    def is_there(self) -> bool:
-        """Tell whether the store has the loaded version still, and not another's of that number.
+    def commit_ids(self) -> tuple[str, str] | None:
+        """Return the ids of the newest commit and of the one before it; None if one has none."""
+        with self._errors("reading the newest commits"):
+            return self._loaded.commit_ids()
+
+    def renew(self) -> None:
+        """Load the newest version of a table that was loaded some time ago.
+
+        It may have been moved away since, and another one begun in its place.
 
         Raises:
+            ForeignDataError: The table is gone, or another one lies there.
             UnavailableError: The store does not answer.
         """
-        with self._errors("looking whether the table is there"):
-            return self._loaded.is_there()
+        with suppress(ShardlogError), self._errors("looking whether the table is there"):
+            if self._loaded.is_newest():
+                return
+        self._reload_newer()
 
     def reload(self) -> None:
-        """Load the newest version of the table.
+        """Load the newest version of the table, which was loaded a moment ago.
 
         Raises:
             ForeignDataError: The table is gone, or another one lies there.
@@ -317,6 +322,23 @@ class LakeTable:
         """
         with suppress(ShardlogError), self._errors("looking for a newer version"):
             if latest_version(self._delta) == self.version:
+                return
+        self._reload_newer()
+
+    def _reload_own(
+        self,
+        changes: Mapping[int, ShardChange],
+        before: Mapping[int, ShardFiles],
+        notes: ShardNotes,
+        commit_id: str,
+    ) -> None:
+        """Load the version that a commit has made; it has the files that were committed."""
+        with suppress(ShardlogError), self._errors("loading what was committed"):
+            is_loaded = self._loaded.advance_to(notes, commit_id)
+            if is_loaded and all(
+                self._shard_files(shard) == change.after(before[shard])
+                for shard, change in changes.items()
+            ):
                 return
         self._reload_newer()
 
@@ -395,36 +417,34 @@ class LakeTable:
 
     def _set_properties(self, properties: Mapping[str, str]) -> None:
         with self._altering("setting how long versions are kept"):
-            self._delta.alter.set_table_properties(dict(properties), commit_properties=ONCE)
+            self._delta.alter.set_table_properties(dict(properties), commit_properties=once())
 
-    def _commit(self, changes: Collection[ShardChange], before: Mapping[int, ShardFiles]) -> None:
-        """Commit as the version after the loaded one, and as no other."""
+    def _commit(
+        self, changes: Collection[ShardChange], before: Mapping[int, ShardFiles]
+    ) -> tuple[ShardNotes, str]:
+        """Commit as the version after the loaded one, and as no other.
+
+        Returns:
+            What the commit notes, and its id.
+        """
         now_ms = self._clock.now_ns() // _NS_A_MS
         notes = self._loaded.notes.then({of.shard: of.note(before[of.shard]) for of in changes})
+        commit_id, ends = new_commit_id(), {of.shard: of.end for of in changes}
+        transactions = [
+            txn for of in changes for txn in of.transactions(self._stream, before[of.shard].owner)
+        ]
         try:
             self._delta.create_write_transaction(
                 [action for of in changes for action in of.actions(before[of.shard], now_ms)],
                 "append",
                 self._delta.schema(),
                 partition_by=[SHARD],
-                commit_properties=CommitProperties(
-                    custom_metadata=notes.metadata({of.shard: of.end for of in changes}),
-                    max_commit_retries=0,
-                    app_transactions=[txn for of in changes for txn in self._transactions(of)],
-                ),
+                commit_properties=once(commit_id, notes.metadata(ends), transactions),
                 post_commithook_properties=NOTHING_BEHIND,
             )
         except CommitFailedError as error:
             raise self._conflict() from error
-
-    def _transactions(self, change: ShardChange) -> list[Transaction]:
-        shard, owner, ids = change.shard, change.owner, self._stream
-        done = [Transaction(ids.app_id(shard), change.end)]
-        if owner is not None:
-            done.append(Transaction(ids.owner_app_id(shard), owner))
-            if owner != self.owner(shard):
-                done.append(Transaction(ids.owned_app_id(shard, owner), 1))
-        return done
+        return notes, commit_id
 
     def _note(self, shard: int) -> ShardNote:
         """Return what the table says of a shard."""
@@ -450,16 +470,7 @@ class LakeTable:
                 "must show what was written before"
             )
             raise UnavailableError(message, stream=self._stream.name, shard=change.shard)
-        sizes = self.files(change.shard)
-        for path in (file.path for file in change.adds if file.path in sizes):
-            stored = self._store.size(path)
-            if stored != sizes[path]:
-                have = "no file" if stored is None else f"{stored} of {sizes[path]} bytes of it"
-                message = (
-                    f"{path} was uploaded and committed, and the store has {have}; "
-                    "`shardlog lake check` says what the table lacks"
-                )
-                raise CorruptionError(message, stream=self._stream.name, shard=change.shard)
+        change.refuse_lost(self.files(change.shard), self._store.size, self._stream)
         for version in range(loaded + 1, self.version + 1):
             self._store.sync(log_path(version))
 

@@ -74,6 +74,7 @@ PUBLIC = {
     "files_needed",
     "is_stream_name",
     "shard_progress",
+    "share_with_root",
     "list_streams",
     "root_id",
     "shard_owners",

@@ -68,7 +68,7 @@ def worker(
             typer.echo(f"shardlog: {line}", err=True)
         print_line(json.dumps({**options.printable(), "fetches_by": fetches_by}, indent=2))
         return 0
-    options.lake.name_file(os.environ)
+    options.lake.hand_down(os.environ)
     tune_process()
     raise_file_limit()
     file = None if options.log.file is None else DailyFile(options.log.file, options.log.keep_days)

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from connectors.group.home_mark import HomeMark
-from connectors.group.lake_notes import LakeNote, LakeNotes
 from connectors.group.retry_shards import shards_of
 from connectors.ingest.assignment.lake_start import KafkaSide
 from connectors.ingest.lake.lake_tasks import LakeAnswer, LakeOrder, LakeTask, start_shards
@@ -35,7 +34,7 @@ from storage_core import (
     root_id,
     shard_progress,
 )
-from storage_core.lake import lake_target
+from storage_core.lake import LakeNote, LakeNotes, lake_target
 
 if TYPE_CHECKING:
     from storage_core.lake import BegunShard
@@ -183,7 +182,8 @@ class LakeShards:
             if begun is not None:
                 now_ms = self._clock.now_ns() // 10**6
                 lake, lineage = str(stream.options.lake), stream.lineage(number)
-                self._notes.write(shard, LakeNote(lake, lineage, begun.end, now_ms))
+                note = LakeNote(lake, lineage, begun.end, now_ms)
+                self._notes.write(partition.topic, {number: note})
 
     def _raise_fault(self, topic: _Topic, partition: Partition) -> None:
         """Raise what keeps a partition from being opened, if anything does."""

@@ -1,47 +1,36 @@
 """The lake in a worker: what its shards have sealed is published, in a process beside it.
 
-A pass comes as often as one of maintenance, and behind each that built something. It asks nothing
-of the store where a shard has the parts that it had at its last publish. A store that fails makes a
-stream pause; it stops neither ingestion nor maintenance, and what waits is measured. The shard
-whose oldest row has waited for longest goes first.
+A pass comes as often as one of maintenance, and behind each that built something: it waits a little
+for what is being built beside it, so that all shards of a topic come in one commit, but no shard
+waits for long for another. Topics are done one after the other, that whose oldest row has waited
+for longest first, and so are the shards of each. A store that fails makes a topic pause
+(topic_publishing.py); it stops neither ingestion nor maintenance, and what waits is measured.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from connectors.group.lake_notes import LakeNote, LakeNotes
 from connectors.group.partition_files import WHOLE_TOPIC
 from connectors.ingest.assignment.partition_writer import PartitionWriter
 from connectors.ingest.background_passes import BackgroundPasses, every_of
-from connectors.ingest.lake.store_pauses import StorePauses, is_of_shard
+from connectors.ingest.lake.store_pauses import is_of_shard
+from connectors.ingest.lake.topic_publishing import TopicPublished, TopicPublishing
 from connectors.ingest.lake.unpublished import UnpublishedRows
 from connectors.ingest.status.counts import WorkerCounts
 from connectors.ingest.status.failure_lines import FailureLines
 from connectors.ingest.status.worker_state import LakeCounts, LakeState
 from connectors.kafka import Partition
 from connectors.settings.lake_settings import LakeSettings
-from storage_core import Clock, ClosedError, ShardlogError, Stream
-from storage_core.lake import (
-    LakeOwnerError,
-    LakePublisher,
-    PublishOrder,
-    ShardPublished,
-    lake_target,
-)
+from storage_core import Clock, ShardlogError, Stream
+from storage_core.lake import LakeNotes, LakeOwnerError, ShardPublished
 
 # Rows that wait for so many times as long as they may are more urgent than what Kafka holds.
 _URGENT_LAGS: Final = 5
 _THREAD_NAME: Final = "shardlog-publish"
-# Whether files may go is looked at so often while they grow old, and not more often than that.
-_LOOKS_AT_FILES: Final = 10
-_LOOK_EVERY_MIN_S: Final = 60.0
-# The marks of a shard of which nothing was ever sealed.
-_NO_PARTS: Final = (0, 0)
-
-# What was published of some shards of one stream.
-Published = Mapping[int, ShardPublished]
+# What was built waits for so much of `lake_lag` for what is being built beside it.
+_TOGETHER_SHARE: Final = 0.1
 
 
 class LakeTimer:
@@ -69,39 +58,50 @@ class LakeTimer:
             on_other_owner: Called with a partition that another log publishes.
         """
         self._on_other_owner = on_other_owner
-        self._passes: BackgroundPasses[Published] = BackgroundPasses(
-            _THREAD_NAME, every_s, self.publish
-        )
-        self._root = root
-        self._settings = settings
         self._every_s = every_s
         self._counts = counts
         self._clock = clock
         self._log = log
         self._failures = FailureLines("publishing failed", log.warning)
-        self._pauses = StorePauses(clock)
-        self._notes = LakeNotes(root)
-        self._unpublished = UnpublishedRows(self._notes, clock)
-        self._publisher = LakePublisher(clock)
-        # Of the pass's thread: the marks of part lists that are published.
-        self._done: dict[Partition, tuple[int, int]] = {}
-        # When each shard was published last, by a clock that runs on.
-        self._done_s: dict[Partition, float] = {}
+        self._unpublished = UnpublishedRows(LakeNotes(root), clock)
+        self._publishing = TopicPublishing(root, settings, clock)
+        self._passes: BackgroundPasses[str, Mapping[Partition, Stream], TopicPublished] = (
+            BackgroundPasses(_THREAD_NAME, every_s, self._publishing.publish)
+        )
+        # Since when something waits that was built.
+        self._built_s: float | None = None
         self._now_s = 0.0
         self._refused: set[Partition] = set()
 
-    def tick(self, writers: Mapping[Partition, PartitionWriter], now_s: float) -> None:
-        """Log what was published, and start a pass if one is due."""
+    def tick(
+        self,
+        writers: Mapping[Partition, PartitionWriter],
+        now_s: float,
+        *,
+        is_building: bool = False,
+    ) -> None:
+        """Log what was published, and start a pass if one is due.
+
+        Args:
+            writers: The partitions whose shards are open.
+            now_s: The time.
+            is_building: Whether parts of some shards are being built just now.
+        """
         self._now_s = now_s
         self.report()
         streams = lake_streams(writers)
-        if not streams or not self._passes.is_due(now_s, every_of(self._every_s, streams.values())):
+        if not streams or (is_building and self._waits_for_parts(streams)):
             return
+        if not self._passes.is_due(now_s, every_of(self._every_s, streams.values())):
+            return
+        self._built_s = None
         self._unpublished.keep(streams)
-        self._passes.start(dict(self.oldest_first(streams)))
+        self._passes.start(by_topic(self.oldest_first(streams)))
 
-    def hasten(self) -> None:
-        """Have the next pass come at once: there are parts to publish."""
+    def built(self) -> None:
+        """Take note that a shard has parts to publish: the next pass comes soon."""
+        if self._built_s is None:
+            self._built_s = self._now_s
         self._passes.hasten()
 
     @property
@@ -112,17 +112,16 @@ class LakeTimer:
     @property
     def publisher_id(self) -> int | None:
         """The process that publishes; None where there is none."""
-        return self._publisher.process_id
+        return self._publishing.process_id
 
-    def oldest_first(
-        self, streams: Mapping[Partition, Stream]
-    ) -> Iterable[tuple[Partition, Stream]]:
+    def oldest_first(self, streams: Mapping[Partition, Stream]) -> dict[Partition, Stream]:
         """Return streams by how long their oldest row has waited, the longest first."""
-        return sorted(
+        ordered = sorted(
             streams.items(),
             key=lambda item: self._unpublished.oldest_s(item[0].topic, item[1]),
             reverse=True,
         )
+        return dict(ordered)
 
     def is_urgent(self, partition: Partition, stream: Stream) -> bool:
         """Tell whether rows wait for so long that they go before all else."""
@@ -159,53 +158,55 @@ class LakeTimer:
             for topic in sorted(topics)
         }
 
-    def publish(self, partition: Partition, stream: Stream) -> Published:
-        """Publish what is new of a partition's open shards. Any thread.
+    def publish(self, topic: str, streams: Mapping[Partition, Stream]) -> TopicPublished:
+        """Publish what is new of partitions of a topic. Any thread.
 
         Raises:
-            ShardlogError: What kept it from that; the next try comes after a pause.
+            ShardlogError: As `TopicPublishing.publish` does.
         """
-        published: dict[int, ShardPublished] = {}
-        for number, marks in stream.part_marks().items():
-            shard = Partition(partition.topic, number)
-            if self._is_done(stream, shard, marks) or self._pauses.has(shard):
-                continue
-            try:
-                published[number] = self._publish(stream, shard)
-            except ClosedError:
-                raise
-            except ShardlogError as error:
-                # Of one that was closed meanwhile, and may have begun anew, it says nothing.
-                stream.committed()
-                self._pauses.failed(shard, error)
-                raise
-            self._pauses.succeeded(shard)
-        return published
+        return self._publishing.publish(topic, streams)
 
-    def _is_done(self, stream: Stream, shard: Partition, marks: tuple[int, int]) -> bool:
-        """Tell whether a shard has nothing new, nor files that may be old enough to go by now."""
-        if self._done.get(shard, _NO_PARTS) != marks:
-            return False
-        keep_local = stream.options.keep_local
-        if keep_local is None or marks == _NO_PARTS:
-            return True
-        done_s = self._done_s.get(shard, 0.0)
-        every_s = max(_LOOK_EVERY_MIN_S, keep_local.total_seconds() / _LOOKS_AT_FILES)
-        return self._clock.monotonic_s() - done_s < every_s
-
-    def take(self, partition: Partition, outcome: Published | ShardlogError | OSError) -> None:
-        """Log and count what came of a partition. The worker's thread."""
-        topic = partition.topic
-        if isinstance(outcome, ShardlogError | OSError):
-            self._counts.lake_failures[topic] += 1
-            if isinstance(outcome, LakeOwnerError) and outcome.shard is not None:
-                self._refused.add(Partition(topic, outcome.shard))
-                self._on_other_owner(partition)
-            # That of a table or a store is the same for all of its shards.
-            concerned = partition if is_of_shard(outcome) else Partition(topic, WHOLE_TOPIC)
-            self._failures.note(concerned, str(outcome), self._now_s)
+    def take(self, topic: str, outcome: TopicPublished | ShardlogError | OSError) -> None:
+        """Log and count what came of a topic. The worker's thread."""
+        if not isinstance(outcome, TopicPublished):
+            self._take_failure(Partition(topic, WHOLE_TOPIC), outcome)
             return
-        for number, done in outcome.items():
+        for partition, done in outcome.outcomes:
+            if isinstance(done, ShardlogError | OSError):
+                self._take_failure(partition, done)
+            else:
+                self._take_published(topic, done)
+        if not outcome.is_whole:
+            self._passes.hasten()
+
+    def report(self) -> None:
+        """Log the shards that were done since, and count their rows."""
+        self._counts.publishers_died = self._publishing.deaths
+        for topic, outcome in self._passes.outcomes():
+            self.take(topic, outcome)
+
+    def settle(self, wait_s: float) -> None:
+        """Wait for the pass under way, for so long, and log what was done."""
+        self._passes.settle(wait_s)
+        self.report()
+
+    def close(self, wait_s: float) -> None:
+        """Stop publishing, wait so long for the pass, and log what was done."""
+        self._publishing.close()
+        self.settle(wait_s)
+
+    def _take_failure(self, partition: Partition, error: ShardlogError | OSError) -> None:
+        topic = partition.topic
+        self._counts.lake_failures[topic] += 1
+        if isinstance(error, LakeOwnerError) and error.shard is not None:
+            self._refused.add(Partition(topic, error.shard))
+            self._on_other_owner(partition)
+        # That of a table or a store is the same for all of its shards.
+        concerned = partition if is_of_shard(error) else Partition(topic, WHOLE_TOPIC)
+        self._failures.note(concerned, str(error), self._now_s)
+
+    def _take_published(self, topic: str, published: Mapping[int, ShardPublished]) -> None:
+        for number, done in published.items():
             self._refused.discard(Partition(topic, number))
             self._unpublished.published(Partition(topic, number), done.end)
             self._counts.lake_rows[topic] += done.rows
@@ -216,8 +217,6 @@ class LakeTimer:
                     "`shardlog lake repair` brings them back"
                 )
                 self._failures.note(Partition(topic, number), reason, self._now_s)
-            if not done.is_whole:
-                self.hasten()
             if done.commits:
                 self._log.info(
                     "published",
@@ -232,34 +231,12 @@ class LakeTimer:
                     archives_kept=done.logs_kept,
                 )
 
-    def report(self) -> None:
-        """Log the shards that were done since, and count their rows."""
-        self._counts.publishers_died = self._publisher.deaths
-        for partition, outcome in self._passes.outcomes():
-            self.take(partition, outcome)
-
-    def settle(self, wait_s: float) -> None:
-        """Wait for the pass under way, for so long, and log what was done."""
-        self._passes.settle(wait_s)
-        self.report()
-
-    def close(self, wait_s: float) -> None:
-        """Stop publishing, wait so long for the pass, and log what was done."""
-        self._publisher.close()
-        self.settle(wait_s)
-
-    def _publish(self, stream: Stream, shard: Partition) -> ShardPublished:
-        lake = str(stream.options.lake)
-        target = lake_target(lake, self._settings.storage_options())
-        order = PublishOrder(self._root, shard.topic, shard.number, target)
-        answer = self._publisher.publish(order)
-        if answer.published.is_whole:
-            self._done[shard] = answer.part_marks
-            self._done_s[shard] = self._clock.monotonic_s()
-        now_ms = self._clock.now_ns() // 10**6
-        note = LakeNote(lake, stream.lineage(shard.number), answer.published.end, now_ms)
-        self._notes.write(shard, note)
-        return answer.published
+    def _waits_for_parts(self, streams: Mapping[Partition, Stream]) -> bool:
+        """Tell whether what was built waits a moment for what is being built beside it."""
+        if self._built_s is None:
+            return False
+        lag_s = min(stream.options.lake_lag.total_seconds() for stream in streams.values())
+        return self._now_s - self._built_s < _TOGETHER_SHARE * lag_s
 
 
 def lake_streams(writers: Mapping[Partition, PartitionWriter]) -> dict[Partition, Stream]:
@@ -269,6 +246,14 @@ def lake_streams(writers: Mapping[Partition, PartitionWriter]) -> dict[Partition
         for partition, writer in writers.items()
         if writer.stream.options.lake is not None
     }
+
+
+def by_topic(streams: Mapping[Partition, Stream]) -> dict[str, dict[Partition, Stream]]:
+    """Return the streams of partitions by topic, in their order."""
+    topics: dict[str, dict[Partition, Stream]] = {}
+    for partition, stream in streams.items():
+        topics.setdefault(partition.topic, {})[partition] = stream
+    return topics
 
 
 def lake_topics(writers: Mapping[Partition, PartitionWriter]) -> set[str]:

@@ -1,8 +1,9 @@
 """Before partitions are given back, or a worker ends: what is committed is sealed and published.
 
-So whoever has them next, on another machine, finds all of it in the table. It is bounded, and never
-fails what it comes before: what was not published in time is in Kafka still, and the next owner
-fetches it from there.
+So whoever has them next, on another machine, finds all of it in the table. What was sealed within a
+share of the time is published together, then what was sealed behind that, and so on: a shard that
+takes long to seal keeps none of those before it. It is bounded, and never fails what it comes
+before: what was not published in time is in Kafka still, and the next owner fetches it from there.
 """
 
 import threading
@@ -12,13 +13,16 @@ from queue import SimpleQueue
 from typing import Any, Final
 
 from connectors.ingest.assignment.partition_writer import PartitionWriter
-from connectors.ingest.lake.lake_timer import LakeTimer, Published, lake_streams
+from connectors.ingest.lake.lake_timer import LakeTimer, by_topic, lake_streams
+from connectors.ingest.lake.topic_publishing import TopicPublished
 from connectors.ingest.maintenance_timer import MaintenanceTimer
 from connectors.kafka import Partition
 from storage_core import Clock, ShardlogError, Stream
 
 _THREAD_NAME: Final = "shardlog-last-publish"
-_Outcome = Published | ShardlogError | OSError
+# What is sealed in so much of the time is published together.
+_SEALING_SHARE: Final = 0.25
+_Outcome = TopicPublished | ShardlogError | OSError
 
 
 class LastPublish:
@@ -57,9 +61,9 @@ class LastPublish:
         if not streams or not self._wait_s:
             return
         begun_s = self._clock.monotonic_s()
-        outcomes: SimpleQueue[tuple[Partition, _Outcome]] = SimpleQueue()
+        outcomes: SimpleQueue[tuple[str, _Outcome]] = SimpleQueue()
         is_over = threading.Event()
-        ordered = dict(self._lake.oldest_first(streams))
+        ordered = self._lake.oldest_first(streams)
         # A daemon: the end of a process does not wait for a store that hangs.
         publishing = threading.Thread(
             target=self._publish, args=(ordered, outcomes, is_over), name=_THREAD_NAME, daemon=True
@@ -80,19 +84,35 @@ class LastPublish:
     def _publish(
         self,
         streams: Mapping[Partition, Stream],
-        outcomes: "SimpleQueue[tuple[Partition, _Outcome]]",
+        outcomes: "SimpleQueue[tuple[str, _Outcome]]",
         is_over: threading.Event,
     ) -> None:
+        sealed: dict[Partition, Stream] = {}
+        sealing_s = self._clock.monotonic_s()
         for partition, stream in streams.items():
             # What cannot be sealed now may have parts that are not published all the same.
             with suppress(ShardlogError, OSError):
                 self._maintenance.build_all(stream)
+            sealed[partition] = stream
+            if self._clock.monotonic_s() - sealing_s >= _SEALING_SHARE * self._wait_s:
+                self._publish_all(sealed, outcomes, is_over)
+                sealed, sealing_s = {}, self._clock.monotonic_s()
+        self._publish_all(sealed, outcomes, is_over)
+
+    def _publish_all(
+        self,
+        streams: Mapping[Partition, Stream],
+        outcomes: "SimpleQueue[tuple[str, _Outcome]]",
+        is_over: threading.Event,
+    ) -> None:
+        """Publish sealed streams, topic after topic, each until nothing is left of it."""
+        for topic, of_topic in by_topic(streams).items():
             while not is_over.is_set():
                 try:
-                    published = self._lake.publish(partition, stream)
+                    published = self._lake.publish(topic, of_topic)
                 except (ShardlogError, OSError) as error:
-                    outcomes.put((partition, error))
+                    outcomes.put((topic, error))
                     break
-                outcomes.put((partition, published))
-                if all(done.is_whole for done in published.values()):
+                outcomes.put((topic, published))
+                if published.is_whole:
                     break

@@ -1,15 +1,14 @@
 """How long nothing is published after a failure: a second, then twice as long each time.
 
 A store that does not answer, or refuses, does so for all shards of a stream, so they pause together
-and its time-outs are paid once a pause. A damaged part is its shard's alone, as is another
-owner.
+and its time-outs are paid once a pause. What fails in one shard, as a damaged part or another
+owner, is that shard's alone, and says so.
 """
 
 from typing import Final
 
 from connectors.kafka import Partition
-from storage_core import Clock, CorruptionError, ShardlogError
-from storage_core.lake import LakeOwnerError
+from storage_core import Clock, ShardlogError
 
 FIRST_S: Final = 1.0
 LONGEST_S: Final = 60.0
@@ -48,4 +47,4 @@ class StorePauses:
 
 def is_of_shard(error: BaseException) -> bool:
     """Tell whether a failure is one shard's, and not that of the stream's table or its store."""
-    return isinstance(error, CorruptionError | LakeOwnerError) and error.shard is not None
+    return isinstance(error, ShardlogError) and error.shard is not None

@@ -1,18 +1,18 @@
 """What of the worker's shards is not published, and how long the oldest of it has waited.
 
 Up to where a shard is published the table says, with each publish. Until it was heard once, a note
-of the last worker says it (group/lake_notes.py); without one, what was sealed when the shard was
-opened counts as published. Belongs to the worker's thread.
+of whoever published last says it (storage_core/lake/publishing/notes.py); without one, what was
+sealed when the shard was opened counts as published. Belongs to the worker's thread.
 """
 
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from connectors.group.lake_notes import LakeNotes
 from connectors.ingest.status.worker_state import LakeState
 from connectors.kafka import Partition
 from storage_core import Clock, ShardlogError, Stream
+from storage_core.lake import LakeNotes
 
 _NS_A_MS = 10**6
 
@@ -79,7 +79,9 @@ class UnpublishedRows:
         )
 
     def _seen_first(self, stream: Stream, key: Partition) -> _Shard:
-        published = self._notes.published(key, stream.options.lake, stream.lineage(key.number))
+        published = self._notes.published(
+            key.topic, key.number, stream.options.lake, stream.lineage(key.number)
+        )
         if published is not None:
             return _Shard(published, is_certain=True)
         return _Shard(stream.part_marks()[key.number][0], is_certain=False)

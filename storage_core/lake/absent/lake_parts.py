@@ -28,7 +28,11 @@ from storage_core.lake.absent.lake_bytes import RUN_BYTES_MAX, LakeBytes, LakeFi
 from storage_core.lake.absent.opened_files import OpenedFiles
 from storage_core.lake.file_store import FileStore
 from storage_core.lake.image_names import whole_image_name
-from storage_core.lake.options_file import LAKE_OPTIONS_VARIABLE, lake_options
+from storage_core.lake.options_file import (
+    LAKE_OPTIONS_VARIABLE,
+    lake_options,
+    options_of_environment,
+)
 from storage_core.lake.target import LakeTarget, lake_target
 from storage_core.parts.part_proof import digest_of
 from storage_core.parts.snapshot import Part
@@ -222,12 +226,14 @@ def _stamp(stream_directory: Path) -> tuple[object, ...]:
     named = [stream_directory / STREAM_FILE, stream_directory / OPTIONS_FILE]
     variables = [os.environ.get(name) for name in (CACHE_VARIABLE, CACHE_BYTES_VARIABLE)]
     options_file = os.environ.get(LAKE_OPTIONS_VARIABLE)
+    single = options_of_environment()
     if options_file and Path(options_file).exists():
         named.append(Path(options_file))
     files = [file.stat() for file in named]
     return (
         *variables,
         options_file,
+        *single,
         *((file.st_ino, file.st_mtime_ns, file.st_size) for file in files),
     )
 

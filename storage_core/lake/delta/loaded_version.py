@@ -3,12 +3,13 @@
 One thread at a time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from deltalake import DeltaTable
 
 from storage_core.lake.app_id import LakeStream
+from storage_core.lake.delta.commits import commit_id_of, is_same_commit, naming
 from storage_core.lake.delta.shard_notes import ShardNote, ShardNotes, newest_notes
 from storage_core.lake.delta.state import file_sizes
 
@@ -37,6 +38,8 @@ class LoadedVersion:
                 notes = newest_notes(commits)
         self.notes = notes or ShardNotes()
         self._newest: Mapping[str, Any] = commits[0] if commits else {}
+        # The one that it follows, where that was not seen again since the newest one was made.
+        self._before: Mapping[str, Any] | None = None
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -56,9 +59,21 @@ class LoadedVersion:
             self.notes = self.notes.then({shard: note})
         return note
 
-    def is_there(self) -> bool:
-        """Tell whether the store has this version still, and not another's of its number."""
-        return self.delta.history(1)[:1] == [self._newest]
+    def commit_ids(self) -> tuple[str, str] | None:
+        """Return the ids of the newest commit and of the one before it; None if one has none."""
+        before = self._before
+        if before is None:
+            newest, *older = self.delta.history(2)
+            if not older or not is_same_commit(self._newest, newest):
+                return None
+            (before,) = older
+        ids = commit_id_of(self._newest), commit_id_of(before)
+        return None if ids[0] is None or ids[1] is None else (ids[0], ids[1])
+
+    def is_newest(self) -> bool:
+        """Tell whether the store has this version as the newest, and not another's of its place."""
+        newest = self._newest_commits()
+        return _are_same(self.delta.history(len(newest))[: len(newest)], newest)
 
     def advance(self) -> bool:
         """Load what was committed since.
@@ -69,11 +84,47 @@ class LoadedVersion:
         """
         loaded = self.delta.version()
         self.delta.update_incremental()
-        if self.delta.version() == loaded:
-            return False
-        *newer, same = self.delta.history(self.delta.version() - loaded + 1)
-        if same != self._newest or not newer:
-            return False
-        self._sizes, self._newest = None, newer[0]
-        self.notes = newest_notes(newer) or self.notes
+        return self._advance_from(loaded)
+
+    def advance_to(self, notes: ShardNotes, commit_id: str) -> bool:
+        """Load the next version, which a commit of ours has made, and what was committed since.
+
+        Its file was created where there was none, so nothing is read of it but what it changes.
+        What it follows is looked at when it is asked again whether this is the newest version.
+
+        Args:
+            notes: What the commit notes.
+            commit_id: The id that it has.
+
+        Returns:
+            As `advance` does.
+        """
+        loaded = self.delta.version()
+        self.delta.update_incremental()
+        if self.delta.version() != loaded + 1:
+            return self._advance_from(loaded)
+        self._sizes, self._before, self._newest = None, self._newest, naming(commit_id)
+        self.notes = notes
         return True
+
+    def _advance_from(self, loaded: int) -> bool:
+        """Read what the commits behind a version note, which are loaded."""
+        newer = self.delta.version() - loaded
+        if not newer:
+            return False
+        newest = self._newest_commits()
+        commits = self.delta.history(newer + len(newest))
+        if not _are_same(commits[newer:], newest):
+            return False
+        self._sizes, self._newest, self._before = None, commits[0], None
+        self.notes = newest_notes(commits[:newer]) or self.notes
+        return True
+
+    def _newest_commits(self) -> list[Mapping[str, Any]]:
+        """Return the newest commit, and the one that it follows where that is to be seen again."""
+        return [self._newest] if self._before is None else [self._newest, self._before]
+
+
+def _are_same(commits: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> bool:
+    """Tell whether commits are others of the same versions."""
+    return len(commits) == len(others) and all(map(is_same_commit, others, commits))

@@ -15,7 +15,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from storage_core.errors import ForeignDataError
 from storage_core.lake.app_id import LakeStream
 from storage_core.lake.delta.atomic_create import OWN_DIRECTORY, refuse_if_not_atomic
-from storage_core.lake.delta.commits import NOTHING_BEHIND, ONCE
+from storage_core.lake.delta.commits import NOTHING_BEHIND, once
 from storage_core.lake.delta.state import HISTORY_DEFAULT, history_properties, log_path
 from storage_core.lake.delta_errors import store_errors
 from storage_core.lake.file_store import FileStore, store_options
@@ -57,7 +57,7 @@ def make_table(target: LakeTarget, stream: LakeStream, columns: pa.Schema) -> No
                 description=stream.description,
                 configuration=history_properties(HISTORY_DEFAULT) | indexed_property(columns),
                 storage_options=store_options(target),
-                commit_properties=ONCE,
+                commit_properties=once(),
                 post_commithook_properties=NOTHING_BEHIND,
             )
     files.sync(log_path(0))

@@ -1,6 +1,6 @@
 """The runs of a shard, as they lie beside a table: written, listed, read."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,6 +13,7 @@ from storage_core.format.shard_state import AddressRange
 from storage_core.lake.heads.run_file import read_run_file, write_run_file
 from storage_core.lake.heads.run_heads import merged_heads, no_heads
 from storage_core.lake.heads.run_names import (
+    RUNS_DIRECTORY,
     RunName,
     chain_of,
     notes_among,
@@ -92,6 +93,17 @@ def listed_runs(table: LakeTable, shard: int) -> list[RunName]:
 def stored_runs(table: LakeTable, shard: int) -> dict[str, int]:
     """Return the paths and sizes of the files that lie where the runs of a shard do."""
     return table.listed(runs_directory(shard).removesuffix("/"))
+
+
+def stored_runs_of(table: LakeTable, shards: Collection[int]) -> dict[int, dict[str, int]]:
+    """Return for some shards what `stored_runs` does, by one listing of those of all shards."""
+    directories = {runs_directory(shard): shard for shard in shards}
+    stored: dict[int, dict[str, int]] = {shard: {} for shard in shards}
+    for path, size in table.listed(RUNS_DIRECTORY, recursive=True).items():
+        shard = directories.get(path[: path.rfind("/") + 1])
+        if shard is not None:
+            stored[shard][path] = size
+    return stored
 
 
 def read_run(table: LakeTable, run: RunName, scratch: Path) -> tuple[pa.Table, RunNotes]:

@@ -3,7 +3,7 @@
 Only streams that copy a topic have runs: of others no log can begin from the table.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Final
@@ -25,13 +25,20 @@ from storage_core.lake.heads.run_names import (
     uncovered,
 )
 from storage_core.lake.heads.run_notes import RunNotes, RunSettings
-from storage_core.lake.heads.runs import listed_runs, read_run, stored_runs, write_run
+from storage_core.lake.heads.runs import (
+    listed_runs,
+    read_run,
+    stored_runs,
+    stored_runs_of,
+    write_run,
+)
 from storage_core.lake.table import LakeTable
 from storage_core.parts.snapshot import Part, listed_parts
 from storage_core.reader import StreamReader
 
 # What one run is written of, where several are missing: a call that ends has written some.
 PIECE_ROWS_MAX: Final = 4_000_000
+_LISTED_TOGETHER: Final = 2
 
 
 class HeadsRuns:
@@ -60,6 +67,8 @@ class HeadsRuns:
         # Of each shard the floor and the cut that were noted, and the notes of before.
         self._noted: dict[int, tuple[int, int]] = {}
         self._older_notes: dict[int, list[RunName]] = {}
+        # What was listed of shards that are about to be tended.
+        self._listed: dict[int, dict[str, int]] = {}
 
     def upload(
         self, table: LakeTable, shard: int, parts: ShardParts, addresses: AddressRange
@@ -124,6 +133,16 @@ class HeadsRuns:
                 if run.end > published:
                     table.delete(run.path)
 
+    def list_all(self, table: LakeTable, shards: Collection[int]) -> None:
+        """List the runs of some shards at once, by which they are tended then.
+
+        What cannot be listed is listed again for each of them.
+        """
+        if self._files.meta.origin is None or len(shards) < _LISTED_TOGETHER:
+            return
+        with suppress(ShardlogError):
+            self._listed = stored_runs_of(table, shards)
+
     def tend(
         self,
         table: LakeTable,
@@ -164,7 +183,9 @@ class HeadsRuns:
         try:
             if table.owner(shard) != log:
                 return 0
-            files = stored_runs(table, shard)  # 1
+            files = self._listed.pop(shard, None)  # 1
+            if files is None:
+                files = stored_runs(table, shard)
             runs = runs_of_owner(runs_among(files), log)
             others = [run for run in runs_among(files) if run not in runs and run.begin >= born]
             if reads_all:

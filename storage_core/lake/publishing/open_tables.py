@@ -1,7 +1,7 @@
 """Tables that stay loaded between the calls of a process that publishes again and again.
 
-To load one reads a dozen files of its log; to look whether it is as it was, two. One thread at a
-time.
+To load one reads a dozen files of its log; to look whether it is as it was, one or two. One thread
+at a time.
 """
 
 from collections import OrderedDict
@@ -33,7 +33,8 @@ class OpenTables:
             return None
         # IMPORTANT: somebody may have moved it away meanwhile, and begun another in its place.
         with suppress(ShardlogError):
-            return table if table.is_there() else None
+            table.renew()
+            return table
         return None
 
     def put_back(self, target: LakeTarget, stream: LakeStream, table: LakeTable) -> None:

@@ -4,7 +4,7 @@ The steps of `publish_shard` are its methods. One thread at a time.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -35,10 +35,12 @@ from storage_core.lake.maintenance.addresses import visible_addresses
 from storage_core.lake.publishing.consent import Consent
 from storage_core.lake.publishing.followed import follower_of
 from storage_core.lake.publishing.mirror import MirrorStep, ShardListing
+from storage_core.lake.publishing.notes import LakeNote, LakeNotes
 from storage_core.lake.publishing.open_tables import OpenTables
 from storage_core.lake.publishing.ownership import PublishingLog, log_of
 from storage_core.lake.publishing.repair import refuse_lost_parts, repair_step, with_lost_parts
 from storage_core.lake.publishing.report import ShardPublished
+from storage_core.lake.publishing.unchanged import ShardMarks, TableCommits, encode_whole
 from storage_core.lake.shard_change import ShardChange
 from storage_core.lake.table import LakeConflictError, LakeTable, TableFile
 from storage_core.lake.table_columns import TableColumns, table_columns
@@ -47,10 +49,14 @@ from storage_core.lake.target import LakeTarget
 from storage_core.parts.part_home import local_files
 from storage_core.parts.progress import OnRows, ignore_rows
 from storage_core.parts.snapshot import Part, part_path, parts_directory
+from storage_core.platform.clock import SystemClock
 from storage_core.reader import StreamReader
 from storage_core.sql.part_groups import PART_GONE, PartGoneError, damaged_part
 
 _NOTHING: Final = Consent()
+_NS_A_MS: Final = 1_000_000
+# The files of so many shards are listed by one request.
+_LISTED_ALONE: Final = 8
 
 
 class Publication:
@@ -84,6 +90,11 @@ class Publication:
         self._stream = stream_of(reader)
         self._tables = tables or OpenTables()
         self._table = self._tables.take(target, self._stream)
+        # Whether the table was loaded, or seen to be the newest version, a moment ago.
+        self._is_fresh = self._table is not None
+        # The version that was loaded last, and whether all since the first one are of this call.
+        self._version = None if self._table is None else self._table.version
+        self._is_alone = True
         self._uploaded: set[str] = set()
         self._visible: dict[bytes, bool] = {}
         self._rows = 0
@@ -131,10 +142,10 @@ class Publication:
     def _go_on(self) -> None:
         self._on_rows(self._rows)
 
-    @property
-    def _is_own(self) -> bool:
-        """Whether the table is where the stream's own option says."""
-        return self._target.is_lake_of(self._reader.options.lake)
+    def list_heads(self, shards: Sequence[int]) -> None:
+        """List the heads runs of all shards at once, where many of them are to be tended."""
+        if self._table is not None and len(shards) * _LISTED_ALONE > len(self._reader.committed()):
+            self._heads.list_all(self._table, shards)
 
     def tend_heads(self, shard: int) -> int:
         """Write heads runs of a shard that are missing, and merge some, where the table has it.
@@ -150,6 +161,40 @@ class Publication:
         reads_all = self.consent.repair
         return self._heads.tend(self._table, shard, parts, born, reads_all=reads_all)
 
+    def note(self, published: Mapping[int, ShardPublished]) -> None:
+        """Leave a note of how far shards are published in the stream's own lake (notes.py)."""
+        table, lake = self._table, self._reader.options.lake
+        if table is None or lake is None or not self._is_own:
+            return
+        now_ms = SystemClock().now_ns() // _NS_A_MS
+        notes = {
+            shard: LakeNote(lake, self._reader.lineage(shard), done.end, now_ms)
+            for shard, done in published.items()
+            if table.published(shard) is not None
+        }
+        LakeNotes(self._files.directory.parent).write(self._files.meta.name, notes)
+
+    def note_whole(
+        self, marks: Mapping[int, ShardMarks], published: Mapping[int, ShardPublished]
+    ) -> None:
+        """Note that nothing is left to publish, unless others have changed the table meanwhile.
+
+        Args:
+            marks: Those of all shards, from before their part lists were read.
+            published: What was published of each.
+        """
+        if (
+            self._table is None
+            or not self._is_alone
+            or any(one.parts_lost for one in published.values())
+        ):
+            return
+        ids = self._table.commit_ids()
+        if ids is not None:
+            commits = TableCommits(self._table.version, *ids)
+            note = encode_whole(self._target.uri, commits, marks, published)
+            LakeNotes(self._files.directory.parent).write_whole(self._files.meta.name, note)
+
     def end(self) -> None:
         """Leave the table to the next call: all has been done."""
         if self._table is not None:
@@ -159,8 +204,10 @@ class Publication:
         """Return the table as it is now; None where there is none."""
         if self._table is None:
             self._table = LakeTable.open(self._target, self._stream)
-        else:
+        elif not self._is_fresh:
             self._table.reload()
+        self._is_fresh = False
+        self._saw_version()
         return self._table
 
     def parts(self, shard: int) -> ShardParts:
@@ -242,6 +289,7 @@ class Publication:
             table.add_columns(columns.added)
         else:
             return columns
+        self._saw_version(is_changed=True)
         return None
 
     def upload(
@@ -294,8 +342,18 @@ class Publication:
         if not changes:
             return frozenset()
         conflicts = self._loaded.commit_all(changes)
+        self._is_fresh = True
+        self._saw_version(is_changed=len(conflicts) < len(changes))
         self.commits += len(conflicts) < len(changes)
         return conflicts
+
+    def is_of_shard(self, error: ShardlogError) -> bool:
+        """Tell whether an error is that of one shard, be it of its disk, and not the store's."""
+        if isinstance(error, CorruptionError):
+            return True
+        if isinstance(error, ForeignDataError):
+            return error.shard is not None
+        return error.path is not None and error.path.is_relative_to(self._files.directory)
 
     def conflict(self, shard: int) -> LakeConflictError:
         """Return the error of a shard that somebody else changes all the time."""
@@ -373,6 +431,21 @@ class Publication:
             image.source.unlink()
         is_new = image_of_path(image.path).first >= begin
         return TableFile(image.path, image.size, image.rows, image.stats, is_new)
+
+    def _saw_version(self, *, is_changed: bool = False) -> None:
+        """Take note of the version that is loaded, and whether this call has made it."""
+        version = None if self._table is None else self._table.version
+        before, self._version = self._version, version
+        if before is None:
+            # It was made, or somebody else made it at the same time.
+            self._is_alone &= not is_changed or version == 0
+        else:
+            self._is_alone &= version == before + is_changed
+
+    @property
+    def _is_own(self) -> bool:
+        """Whether the table is where the stream's option `lake` says."""
+        return self._target.is_lake_of(self._reader.options.lake)
 
     @property
     def _loaded(self) -> LakeTable:

@@ -5,11 +5,12 @@ One that dies, or hangs for too long and is killed, has published what it has co
 call goes on behind that.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from storage_core.errors import UnavailableError
+from storage_core.errors import ShardlogError
 from storage_core.lake.target import LakeTarget
 from storage_core.platform.clock import Clock
 from storage_core.platform.closing import Closing
@@ -26,18 +27,18 @@ _WORK_MAX_S: Final = 600.0
 
 @dataclass(frozen=True, slots=True)
 class PublishOrder:
-    """A shard that is to be published, for whoever opens it by name.
+    """Shards of a stream that are to be published, for whoever opens it by name.
 
     Attributes:
         root: The directory that holds the streams.
         stream: The stream's name.
-        shard: The shard's number.
+        shards: Their numbers, those that go first before others.
         target: Where its table is.
     """
 
     root: Path
     stream: str
-    shard: int
+    shards: Sequence[int]
     target: LakeTarget
 
 
@@ -46,18 +47,22 @@ class PublishAnswer:
     """What came of an order.
 
     Attributes:
-        published: What was published.
-        part_marks: The marks of the shard's part list from before that.
+        published: What was published, of each shard that got through, or as far as it got.
+        errors: Why others did not.
+        fault: What ended it for all that were left.
+        part_marks: The marks of the shards' part lists from before that.
     """
 
-    published: "ShardPublished"
-    part_marks: tuple[int, int]
+    published: "Mapping[int, ShardPublished]"
+    errors: Mapping[int, ShardlogError]
+    fault: ShardlogError | None
+    part_marks: Mapping[int, tuple[int, int]]
 
 
 class LakePublisher(Closing):
     """Publishes shards in a process beside this one.
 
-    Any thread may call it; one shard at a time.
+    Any thread may call it; one order at a time.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -80,19 +85,15 @@ class LakePublisher(Closing):
         return self._process.is_paused
 
     def publish(self, order: PublishOrder) -> PublishAnswer:
-        """Publish what is sealed of a shard, a bounded step of it.
+        """Publish what is sealed of some shards, a bounded step of it, in one commit if it fits.
 
         Raises:
-            UnavailableError: The store does not answer; or the process died, now or a moment ago.
-            ForeignDataError: The table is not the stream's.
-            InvalidRequestError: The table cannot be used as it is.
-            CorruptionError: A part is damaged.
+            UnavailableError: The process died, now or a moment ago.
+            InvalidRequestError: The stream cannot be opened.
+            ShardlogError: As opening it raises.
             ClosedError: It was closed meanwhile.
         """
-        try:
-            answer: PublishAnswer = self._process.answer(order)
-        except UnavailableError as error:
-            raise error.placed(order.stream, order.shard) from error
+        answer: PublishAnswer = self._process.answer(order)
         return answer
 
     @override

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from storage_core.errors import ShardlogError
 from storage_core.lake.publishing.publisher import PublishAnswer, PublishOrder
 from storage_core.platform.extras import missing
 from storage_core.platform.work.serving import serve_orders
@@ -22,28 +23,39 @@ def main() -> None:
 
 
 def published(order: PublishOrder, on_rows: Callable[[int], None]) -> PublishAnswer:
-    """Publish a bounded step of what is sealed of a shard.
+    """Publish a bounded step of what is sealed of some shards.
 
     Raises:
-        ShardlogError: As `publish_shard` does; of every kind, since the owner gets it.
+        ShardlogError: The stream cannot be opened, or what publishes is not installed.
     """
     # It may be missing, which is told as any other reason is.
     try:
-        from storage_core.lake.publish import publish_shard  # noqa: PLC0415
+        from storage_core.lake.publish import publish_shards  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise missing(str(error.name), "publishing") from error
+    marks: dict[int, tuple[int, int]] = {}
+    errors: dict[int, ShardlogError] = {}
     with StreamReader.open(order.root, order.stream) as reader:
-        # IMPORTANT: read before the part list that is published, which may be newer than that.
-        state = reader.shard(order.shard).state()
-        published = publish_shard(
+        for shard in order.shards:
+            # IMPORTANT: read before the part list that is published, which may be newer than that.
+            try:
+                state = reader.shard(shard).state()
+            except ShardlogError as error:
+                errors[shard] = error.placed(order.stream, shard)
+            else:
+                marks[shard] = (state.sealed, state.part_list_sum)
+        done = publish_shards(
             reader,
-            order.shard,
+            list(marks),
             order.target,
-            on_rows=on_rows,
             commits_max=_COMMITS_MAX,
+            on_rows=on_rows,
             tables=_open_tables(),
         )
-    return PublishAnswer(published, (state.sealed, state.part_list_sum))
+    errors.update(
+        (shard, error.placed(order.stream, shard)) for shard, error in done.errors.items()
+    )
+    return PublishAnswer(done.published, errors, done.fault, marks)
 
 
 @cache

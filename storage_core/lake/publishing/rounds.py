@@ -1,11 +1,12 @@
 """Publishing in rounds: each is one commit, of a step of every shard that has something to publish.
 
 A shard that somebody else has changed meanwhile is left out of the round's commit, and compared
-anew in the next one. One with a damaged part, or that another log publishes, is out for good, and
-the others go on.
+anew in the next one. One that cannot be published, as with a damaged part or where another log
+publishes it, is out for good, and the others go on. What fails for all of them, as a store that
+does not answer, ends the call; what was committed before is reported all the same.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
@@ -15,7 +16,6 @@ from storage_core.format.keys import INT64_MAX
 from storage_core.format.part_entry import ShardParts
 from storage_core.lake.image_names import image_of_path
 from storage_core.lake.publishing.mirror import MirrorStep, ShardListing, StepLimits, next_step
-from storage_core.lake.publishing.ownership import LakeOwnerError
 from storage_core.lake.publishing.publication import Publication
 from storage_core.lake.publishing.repair import lost_parts
 from storage_core.lake.publishing.report import ShardPublished
@@ -41,7 +41,7 @@ class _Shard:
 
     Attributes:
         number: Its number.
-        commits_max: After how many commits its rest is left.
+        is_bounded: Whether the call leaves a rest to another one.
         limits: What a step of it does at most.
         done: What was done; None before the first step.
         tries: How often its step was tried in vain.
@@ -50,7 +50,7 @@ class _Shard:
     """
 
     number: int
-    commits_max: int | None
+    is_bounded: bool
     limits: StepLimits = StepLimits()  # noqa: RUF009 - it is frozen
     done: ShardPublished | None = None
     tries: int = 0
@@ -60,13 +60,14 @@ class _Shard:
     @property
     def is_over(self) -> bool:
         """Tell whether nothing is left to do for this call."""
-        if self.error is not None:
-            return True
-        return self.done is not None and (
-            self.done.is_whole or self.done.commits == self.commits_max
-        )
+        return self.error is not None or (self.done is not None and self.done.is_whole)
 
-    def failed(self, error: CorruptionError | LakeOwnerError) -> None:
+    @property
+    def commits(self) -> int:
+        """In how many commits something of it was."""
+        return 0 if self.done is None else self.done.commits
+
+    def failed(self, error: ShardlogError) -> None:
         """Take note of an error that is the shard's own."""
         if isinstance(error, CorruptionError) and self.limits != _LEAST:
             # What lies before a damaged part is published without it.
@@ -75,14 +76,10 @@ class _Shard:
             self.error = error
 
     def failed_once(self, error: LakeConflictError | PartGoneError) -> None:
-        """Take note of a try that came to nothing.
-
-        Raises:
-            UnavailableError: There were too many.
-        """
+        """Take note of a try that came to nothing; too many of them are why it is out."""
         self.tries += 1
         if self.tries == TRIES_MAX:
-            raise error
+            self.error = error
 
     def add(self, step: ShardPublished) -> None:
         """Take note of a step that was done."""
@@ -110,17 +107,20 @@ class Rounds:
     """What came of shards.
 
     Attributes:
-        published: What was published, of each shard that got through.
+        published: What was published, of each shard that got through, or as far as it got.
         errors: Why others did not.
+        fault: What ended the call for all that were left.
     """
 
-    published: dict[int, ShardPublished]
-    errors: dict[int, ShardlogError]
+    published: Mapping[int, ShardPublished]
+    errors: Mapping[int, ShardlogError]
+    fault: ShardlogError | None = None
 
     def raise_first(self) -> None:
-        """Raise what kept the first of them from being published, if any was."""
-        for error in self.errors.values():
-            raise error
+        """Raise what kept all of them, or else the first, from being published, if any was."""
+        for error in (self.fault, *self.errors.values()):
+            if error is not None:
+                raise error
 
 
 def publish_in_rounds(
@@ -130,23 +130,48 @@ def publish_in_rounds(
 
     Args:
         publication: The stream and its table.
-        numbers: The shards.
-        commits_max: After how many commits of a shard, or a GiB of its files that go, to leave its
-            rest.
+        numbers: The shards, those that go first before others.
+        commits_max: After how many commits, or the parts of a whole round, or a GiB of a shard's
+            files that go, to leave the rest.
     """
-    shards = [_Shard(number, commits_max) for number in numbers]
-    while left := [shard for shard in shards if not shard.is_over]:
-        _do_round(publication, left)
-    bytes_max = INT64_MAX if commits_max is None else PROVEN_BYTES_MAX
+    shards = [_Shard(number, commits_max is not None) for number in numbers]
+    fault: ShardlogError | None = None
     done: dict[int, ShardPublished] = {}
-    errors = {shard.number: shard.error for shard in shards if shard.error is not None}
+    errors: dict[int, ShardlogError] = {}
+    try:
+        _do_rounds(publication, shards, commits_max)
+    except ShardlogError as error:
+        fault = error
+    errors.update((shard.number, shard.error) for shard in shards if shard.error is not None)
+    bytes_max = INT64_MAX if commits_max is None else PROVEN_BYTES_MAX
+    if fault is None:
+        publication.list_heads([shard.number for shard in shards if shard.commits])
     for shard in shards:
-        if shard.done is not None and shard.error is None:
-            try:
-                done[shard.number] = _ended(publication, shard.done, bytes_max)
-            except CorruptionError as error:
-                errors[shard.number] = error
-    return Rounds(done, errors)
+        if shard.done is None or shard.error is not None:
+            continue
+        done[shard.number] = shard.done
+        if not shard.done.is_whole or fault is not None:
+            continue
+        try:
+            done[shard.number] = _ended(publication, shard.done, bytes_max)
+        except CorruptionError as error:
+            errors[shard.number] = error
+        except ShardlogError as error:
+            fault = error
+    publication.note(done)
+    return Rounds(done, errors, fault)
+
+
+def _do_rounds(
+    publication: Publication, shards: Collection[_Shard], commits_max: int | None
+) -> None:
+    left, share = list(shards), 0.0
+    while left:
+        share += _do_round(publication, left)
+        if commits_max is not None and (share >= 1 or publication.commits >= commits_max):
+            return
+        # Of backlogs that each fill a round none waits for the end of another.
+        left = sorted((shard for shard in left if not shard.is_over), key=lambda one: one.commits)
 
 
 def _ended(publication: Publication, done: ShardPublished, bytes_max: int) -> ShardPublished:
@@ -159,14 +184,16 @@ def _ended(publication: Publication, done: ShardPublished, bytes_max: int) -> Sh
     return publication.with_files_gone(done, bytes_max)  # 8
 
 
-def _do_round(publication: Publication, shards: Collection[_Shard]) -> None:
-    """Do one round, as `publish_shard` says."""
+def _do_round(publication: Publication, shards: Collection[_Shard]) -> float:
+    """Do one round, as `publish_shard` says; return which share of what one may have it had."""
     steps = list(_within_a_round(_steps(publication, shards)))  # 1, 2, 3
     with _conflicts_noted(steps):
         columns = publication.prepare() if steps else None
         # Where the table was made, or got columns, all is compared anew with what is there then.
         if columns is not None:
             _carry_out(publication, steps, columns)
+            return _share(steps)
+    return 0.0
 
 
 def _carry_out(publication: Publication, steps: Collection[_Step], columns: TableColumns) -> None:
@@ -174,7 +201,7 @@ def _carry_out(publication: Publication, steps: Collection[_Step], columns: Tabl
     changes: list[tuple[_Step, ShardChange]] = []
     uploaded: dict[int, list[TableFile]] = {}
     for step in steps:
-        with _failures_noted(step.shard):
+        with _failures_noted(publication, step.shard):
             begin = step.listing.begin
             files = publication.upload(step.shard.number, step.parts, step.mirrored, columns, begin)
             uploaded[step.shard.number] = files
@@ -196,7 +223,7 @@ def _steps(publication: Publication, shards: Collection[_Shard]) -> Iterator[_St
     publication.load()  # 1
     for shard in shards:
         step = None
-        with _failures_noted(shard):
+        with _failures_noted(publication, shard):
             step = _compared(publication, shard)
         if step is not None:
             yield step
@@ -215,7 +242,7 @@ def _compared(publication: Publication, shard: _Shard) -> _Step | None:
         mirrored = publication.repair_step(shard.number, listing)
         if mirrored is not None:
             return _Step(shard, parts, listing, mirrored, is_repair=True)
-    if shard.commits_max is None:
+    if not shard.is_bounded:
         publication.refuse_lost_parts(shard.number, listing, parts)
     lost = len(lost_parts(listing, parts))
     begin, sealed = listing.begin, listing.sealed
@@ -225,13 +252,18 @@ def _compared(publication: Publication, shard: _Shard) -> _Step | None:
 
 def _within_a_round(steps: Iterator[_Step]) -> Iterator[_Step]:
     """Yield the first steps, as many as one commit may have."""
-    parts, rows = 0, 0
+    chosen: list[_Step] = []
     for step in steps:
-        parts += len(step.mirrored.adds)
-        rows += step.rows
+        chosen.append(step)
         yield step
-        if parts >= ROUND_PARTS_MAX or rows >= ROUND_ROWS_MAX:
+        if _share(chosen) >= 1:
             return
+
+
+def _share(steps: Collection[_Step]) -> float:
+    """Return which share steps are of what one commit may have."""
+    parts = sum(len(step.mirrored.adds) for step in steps)
+    return max(parts / ROUND_PARTS_MAX, sum(step.rows for step in steps) / ROUND_ROWS_MAX)
 
 
 @contextmanager
@@ -245,13 +277,15 @@ def _conflicts_noted(steps: Collection[_Step]) -> Iterator[None]:
 
 
 @contextmanager
-def _failures_noted(shard: _Shard) -> Iterator[None]:
+def _failures_noted(publication: Publication, shard: _Shard) -> Iterator[None]:
     """Keep what fails in one shard from the others."""
     try:
         yield
     except (LakeConflictError, PartGoneError) as error:
         shard.failed_once(error)
-    except (CorruptionError, LakeOwnerError) as error:
+    except ShardlogError as error:
+        if not publication.is_of_shard(error):
+            raise
         shard.failed(error)
 
 

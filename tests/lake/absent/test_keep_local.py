@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from connectors.settings.lake_settings import LakeSettings
 from storage_core import StreamReader, UnavailableError
 from storage_core.lake import publish_stream, vacuum_stream
 from storage_core.lake.delta import vacuum
@@ -41,6 +42,20 @@ def reach(lab, tmp_path, monkeypatch):
     monkeypatch.setenv(LAKE_OPTIONS_VARIABLE, str(tmp_path / "options.toml"))
     reaching()
     return reaching
+
+
+@pytest.fixture
+def reached_as_in_a_worker(monkeypatch):
+    """Let reads reach the store by the options of a worker's settings alone."""
+
+    def reached(lab):
+        monkeypatch.delenv(LAKE_OPTIONS_VARIABLE)
+        environment: dict[str, str] = {}
+        LakeSettings(options=dict(lab.target.options)).hand_down(environment)
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+
+    return reached
 
 
 def published_and_gone(lab):
@@ -140,3 +155,12 @@ def test_files_stay_that_another_lake_than_the_streams_own_has(lab, tmp_path):
     lab.stream.alter(keep_local=timedelta(0))
     publish_stream(lab.root, NAME, lake_target(str(tmp_path / "another")))
     assert here(lab) == lab.stream.parts()
+
+
+def test_reads_in_a_worker_reach_the_store_by_its_settings(lab, reached_as_in_a_worker):
+    lab.fill(60)
+    before = answers(lab)
+    published_and_gone(lab)
+    assert not here(lab)
+    reached_as_in_a_worker(lab)
+    assert answers(lab) == before

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from connectors.cli.exit_codes import EXIT_FOREIGN, EXIT_UNAVAILABLE, EXIT_USAGE
 from storage_core import Stream, StreamOptions
+from storage_core.lake import lake_target, publish_stream
 from tests.log.parts.parts_lab import NAME
 
 
@@ -64,6 +65,21 @@ def test_status_tells_how_far_each_shard_is_and_what_waits(lab):
     waiting = {each["shard"]: each["unpublished"] for each in shards}
     assert waiting == {shard: end - lab.published()[shard] for shard, end in committed.items()}
     assert len(lab.lake("status").lines) == 2 + len(committed)
+
+
+def test_what_a_command_published_is_known_without_the_store(lab, shardlog):
+    lab.fill(100)
+    assert lab.lake("publish").err == ""
+    (shards,) = shardlog("status", lab.root, NAME, "--json").json_lines
+    assert {each["shard"]: each["published"] for each in shards} == lab.published()
+    assert {each["unpublished"] for each in shards} == {0}
+
+
+def test_what_is_published_at_another_place_is_not_taken_for_the_lake_s(lab, shardlog, tmp_path):
+    lab.fill(100)
+    publish_stream(lab.root, NAME, lake_target(str(tmp_path / "elsewhere")))
+    (shards,) = shardlog("status", lab.root, NAME, "--json").json_lines
+    assert {each["published"] for each in shards} == {None}
 
 
 def test_stream_without_a_lake_is_told_how_it_gets_one(lab, shardlog):

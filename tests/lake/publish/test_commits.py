@@ -1,19 +1,26 @@
 """One commit publishes all shards of a stream, and asks the store for little."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 from deltalake import DeltaTable
 
-from storage_core import CorruptionError, Stream, StreamOptions, StreamReader
-from storage_core.lake.publish import publish_shard, publish_stream
+from storage_core import CorruptionError, Stream, StreamOptions, StreamReader, UnavailableError
+from storage_core.lake.publish import publish_shard, publish_shards, publish_stream
+from storage_core.lake.publishing import rounds
+from storage_core.lake.publishing.mirror import STEP_PARTS_MAX
 from storage_core.lake.publishing.open_tables import OpenTables
+from storage_core.lake.publishing.ownership import LakeOwnerError
+from storage_core.lake.publishing.publication import stream_of
 from storage_core.lake.publishing.report import PublishReport
+from storage_core.lake.publishing.rounds import Rounds
+from storage_core.lake.table import LakeTable
 from storage_core.lake.target import lake_target
-from tests.lake.publish.publish_lab import Changes
+from storage_core.parts.snapshot import Part
+from tests.lake.publish.publish_lab import Changes, dying
 from tests.lake.support.proxy import S3Proxy
 from tests.lake.support.stores import BucketStore
 
@@ -21,26 +28,28 @@ NAME: Final = "readings"
 SHARDS: Final = 4
 # What a file costs beside its bytes: a multipart upload is begun and ended, and looked at twice.
 UPLOAD: Final = ("/shard%3D", "/shard=")
-COMMIT_REQUESTS_MAX: Final = 40
-IDLE_REQUESTS_MAX: Final = 30
-LOADED_COMMIT_REQUESTS_MAX: Final = 20
-LOADED_IDLE_REQUESTS_MAX: Final = 5
+COMMIT_REQUESTS_MAX: Final = 12
+# Of the log each file behind the last checkpoint, twice.
+OPENED_REQUESTS_MAX: Final = 2
+IDLE_REQUESTS_MAX: Final = 5
+LOADED_COMMIT_REQUESTS_MAX: Final = 11
+LOADED_IDLE_REQUESTS_MAX: Final = 3
 
 
 class ManyShards:
     """A stream of many shards, its table in a bucket, and what is asked of that."""
 
     def __init__(self, root: Path, store: BucketStore, proxy: S3Proxy) -> None:
-        self.root, self._proxy = root, proxy
+        self.root, self._proxy, self._store = root, proxy, store
         behind = store.through(proxy.url)
         self.target = behind.target()
         self.changes = Changes(behind, self.target)
         self.stream = Stream.create(root, NAME, StreamOptions(shards=SHARDS, unit="s"))
         self._second = 0
 
-    def seal(self) -> None:
-        """Seal a row of each shard."""
-        for shard in range(SHARDS):
+    def seal(self, shards: Iterable[int] = range(SHARDS)) -> None:
+        """Seal a row of each shard, or of some."""
+        for shard in shards:
             self.stream.append(self._second, shard, b"warm")
         self._second += 1
         self.stream.commit()
@@ -58,6 +67,38 @@ class ManyShards:
         with StreamReader.open(self.root, NAME) as reader:
             done = publish_shard(reader, 0, self.target, tables=tables)
         return done.commits, self._requests()
+
+    def publish_some(self, shards: Iterable[int], commits_max: int) -> Rounds:
+        """Publish shards by a call that leaves a rest, as the process of a worker does."""
+        with StreamReader.open(self.root, NAME) as reader:
+            return publish_shards(reader, list(shards), self.target, commits_max=commits_max)
+
+    def commits(self) -> int:
+        """Return how many versions of the table have published something."""
+        table = DeltaTable(self.target.uri, storage_options=dict(self.target.options))
+        return sum("published" in commit for commit in table.history())
+
+    def name_other_owner(self, shard: int) -> None:
+        """Let the table say that another log publishes a shard, as one in another root does."""
+        with StreamReader.open(self.root, NAME) as reader:
+            table = LakeTable.open(self.target, stream_of(reader))
+        assert table is not None
+        table.commit(shard, [], [], table.published(shard) or 0, owner=1)
+
+    def delete_table(self) -> None:
+        """Let nothing be left where the table was."""
+        for path in self._store.paths(self.target):
+            self._store.delete(self.target, path)
+
+    def part(self, shard: int) -> Part:
+        """Return the one part of a shard."""
+        (part,) = (part for part in self.stream.parts() if part.shard == shard)
+        return part
+
+    def damage(self, shard: int) -> None:
+        """Let the one part of a shard have another last byte."""
+        path = self.part(shard).path
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
 
     def _requests(self) -> Counter[str]:
         return Counter("file" if is_of_file(one) else "log" for one in self._proxy.requests())
@@ -91,15 +132,55 @@ def test_all_shards_come_in_one_commit(many):
 def test_commit_asks_for_little_however_many_shards_and_versions_there_are(many):
     many.seal()
     many.publish()
-    for _ in range(4):
+    for version in range(1, 5):
         many.seal()
         report, requests = many.publish()
         assert report.commits == 1
         assert requests["file"] <= 5 * SHARDS
-        assert requests["log"] <= COMMIT_REQUESTS_MAX
-    _, requests = many.publish()
+        assert requests["log"] <= COMMIT_REQUESTS_MAX + OPENED_REQUESTS_MAX * (version + 1)
+    report, requests = many.publish()
+    assert report.commits == 0
+    assert {shard.end for shard in report.shards.values()} == {5}
     assert requests["file"] == 0
     assert requests["log"] <= IDLE_REQUESTS_MAX
+
+
+def test_what_others_did_to_the_table_is_seen_where_nothing_else_has_changed(many):
+    many.seal()
+    for _ in range(2):
+        many.publish()
+    many.name_other_owner(2)
+    with pytest.raises(LakeOwnerError):
+        many.publish()
+
+
+def test_table_that_is_gone_is_made_anew_though_nothing_else_has_changed(many):
+    many.seal()
+    for _ in range(2):
+        many.publish()
+    many.delete_table()
+    report, _ = many.publish()
+    assert report.files_added == SHARDS
+
+
+def test_what_others_did_to_a_shard_during_a_publish_of_others_is_seen_by_the_next(
+    many, monkeypatch
+):
+    many.seal()
+    many.publish()
+    many.seal([0])
+    usual = LakeTable.commit_all
+
+    def commit_all(table, changes):
+        monkeypatch.setattr(LakeTable, "commit_all", usual)
+        many.name_other_owner(2)
+        return usual(table, changes)
+
+    monkeypatch.setattr(LakeTable, "commit_all", commit_all)
+    report, _ = many.publish()
+    assert report.rows == 1
+    with pytest.raises(LakeOwnerError):
+        many.publish()
 
 
 def test_process_that_has_the_table_loaded_asks_for_less(many):
@@ -132,10 +213,60 @@ def test_table_that_was_moved_away_meanwhile_is_made_anew(tmp_path):
     assert DeltaTable(place).to_pyarrow_table().num_rows == 3
 
 
+def test_call_with_a_limit_publishes_all_shards_in_one_commit(many):
+    many.seal()
+    done = many.publish_some(range(SHARDS), commits_max=1)
+    assert [shard.end for shard in done.published.values()] == [1] * SHARDS
+    assert (done.errors, done.fault) == ({}, None)
+    assert many.commits() == 1
+
+
+def test_shard_that_fails_keeps_no_other_from_a_call_with_a_limit(many):
+    many.seal()
+    many.damage(3)
+    done = many.publish_some(range(SHARDS), commits_max=4)
+    assert {number: shard.is_whole for number, shard in done.published.items()} == dict.fromkeys(
+        (0, 1, 2), True
+    )
+    assert {number: type(error) for number, error in done.errors.items()} == {3: CorruptionError}
+    assert done.fault is None
+
+
+def test_shard_whose_files_cannot_be_read_now_keeps_no_other_from_the_lake(many):
+    many.seal()
+    part = many.part(3)
+    part.path.unlink()
+    part.path.mkdir()
+    done = many.publish_some(range(SHARDS), commits_max=4)
+    assert list(done.published) == [0, 1, 2]
+    assert list(done.errors) == [3]
+
+
+def test_store_that_fails_behind_a_commit_is_told_beside_what_was_published(many):
+    for _ in range(STEP_PARTS_MAX + 1):
+        many.seal()
+    with dying(2, "commit_all", error=UnavailableError):
+        done = many.publish_some([0], commits_max=4)
+    assert (done.published[0].rows, done.published[0].is_whole) == (STEP_PARTS_MAX, False)
+    assert isinstance(done.fault, UnavailableError)
+
+
+def test_backlog_of_one_shard_is_published_beside_what_is_new_of_the_others(many, monkeypatch):
+    monkeypatch.setattr(rounds, "ROUND_PARTS_MAX", 2)
+    for _ in range(3):
+        many.seal()
+    done = many.publish_some(range(SHARDS), commits_max=4)
+    assert many.commits() == 1
+    assert not any(shard.is_whole for shard in done.published.values())
+    while not all(shard.is_whole for shard in done.published.values()):
+        done = many.publish_some(range(SHARDS), commits_max=4)
+    many.changes.check()
+    assert len(many.changes.rows) == 3 * SHARDS
+
+
 def test_shard_that_cannot_be_published_is_out_and_the_others_come(many):
     many.seal()
-    part = next(part for part in many.stream.parts() if part.shard == 3)
-    part.path.write_bytes(part.path.read_bytes()[:-1] + b"?")
+    many.damage(3)
     with pytest.raises(CorruptionError, match="cannot be published"):
         many.publish()
     many.changes.check()

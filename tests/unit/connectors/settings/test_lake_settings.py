@@ -5,7 +5,7 @@ import os
 import pytest
 
 from connectors.settings.lake_settings import LakeSettings
-from storage_core.lake import LAKE_OPTIONS_VARIABLE
+from storage_core.lake import LAKE_OPTIONS_VARIABLE, lake_options
 from tests.unit.connectors.settings.conftest import WHOLE
 from tests.unit.connectors.settings.test_options import refusal
 
@@ -71,12 +71,24 @@ def test_file_named_by_the_environment_has_options_of_the_lake(load, tmp_path, m
     assert options.lake.storage_options() == {"AWS_REGION": "north"}
 
 
+def test_what_a_worker_reads_and_starts_reaches_the_store_by_its_options(tmp_path, monkeypatch):
+    file = tmp_path / "options.toml"
+    file.write_text('AWS_REGION = "north"\nAWS_ALLOW_HTTP = true')
+    settings = LakeSettings(options={"AWS_REGION": "south"}, credentials_file=file)
+    environment: dict[str, str] = {}
+    settings.hand_down(environment)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert lake_options() == settings.storage_options()
+    assert lake_options() == {"AWS_REGION": "south", "AWS_ALLOW_HTTP": "true"}
+
+
 def test_processes_of_a_worker_are_told_its_file_of_options(tmp_path):
     settings = LakeSettings(credentials_file=tmp_path / "options.toml")
     environment: dict[str, str] = {}
-    settings.name_file(environment)
+    settings.hand_down(environment)
     assert environment == {LAKE_OPTIONS_VARIABLE: str(tmp_path / "options.toml")}
     environment[LAKE_OPTIONS_VARIABLE] = "mine.toml"
-    settings.name_file(environment)
-    LakeSettings().name_file(environment)
+    settings.hand_down(environment)
+    LakeSettings().hand_down(environment)
     assert environment == {LAKE_OPTIONS_VARIABLE: "mine.toml"}

@@ -43,6 +43,17 @@ def test_file_may_be_named_by_the_environment_and_is_read_anew(file, monkeypatch
     assert lake_options() == {"AWS_REGION": "south"}
 
 
+def test_single_options_of_the_environment_stand_between_its_file_and_one_that_is_named(
+    file, monkeypatch
+):
+    monkeypatch.setenv("SHARDLOG_LAKE__OPTIONS__AWS_REGION", "south")
+    named = file('AWS_REGION = "north"\nAWS_ALLOW_HTTP = true')
+    assert lake_options()["AWS_REGION"] == "south"
+    assert lake_options(None, named) == {"AWS_REGION": "north", "AWS_ALLOW_HTTP": "true"}
+    monkeypatch.setenv(LAKE_OPTIONS_VARIABLE, str(named))
+    assert lake_options() == {"AWS_REGION": "south", "AWS_ALLOW_HTTP": "true"}
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

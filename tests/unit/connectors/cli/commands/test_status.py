@@ -11,7 +11,6 @@ from connectors.cli.commands.status import _held_back
 from connectors.cli.exit_codes import exit_code_for, exit_code_of_fault
 from connectors.cli.log_ends import LogEnds
 from connectors.cli.output.shard_status import shard_statuses, with_log_end
-from connectors.group.lake_notes import LakeNote, LakeNotes
 from connectors.group.partition_files import note_of
 from connectors.group.quarantine_notes import (
     WHOLE_TOPIC,
@@ -21,6 +20,7 @@ from connectors.group.quarantine_notes import (
 from connectors.ingest.assignment import quarantine as set_aside
 from connectors.kafka import Partition
 from storage_core import Stream, StreamOptions, StreamOrigin, SystemClock, root_id
+from storage_core.lake import LakeNote, LakeNotes
 from tests.log.serve.served import serving
 from tests.unit.connectors.writers import NOWHERE
 from tests.waiting import WAIT_MAX_S
@@ -333,7 +333,7 @@ def publish_by_note(root, published, lake="file:///lake", lineage=None):
     with Stream.open(root, KAFKA) as stream:
         stream.alter(lake="file:///lake")
         lineage = lineage or stream.lineage(0)
-    LakeNotes(root).write(Partition(KAFKA, 0), LakeNote(lake, lineage, published, 0))
+    LakeNotes(root).write(KAFKA, {0: LakeNote(lake, lineage, published, 0)})
 
 
 def test_what_the_lake_lacks_is_counted_from_what_a_worker_noted(shardlog, root):

@@ -84,6 +84,11 @@ class LakeBench:
         table = DeltaTable(self.lake.as_uri()).to_pyarrow_table(columns=["shard", "address"])
         return sorted((row["shard"], row["address"]) for row in table.to_pylist())
 
+    def commits(self):
+        """Return how many commits of the table have published something."""
+        history = DeltaTable(self.lake.as_uri()).history()
+        return sum("published" in commit for commit in history)
+
     def last_publish(self, wait_s):
         maintenance = MaintenanceTimer(self.root, 0, 100, self.counts, self.log)
         try:
@@ -121,6 +126,39 @@ def test_what_is_sealed_is_published_and_what_is_not_waits(bench):
     assert bench.published_rows() == rows_of(5, 5)
     assert bench.states() == [(0, 5, 2), (1, 5, 0)]
     assert bench.timer.counts_of(bench.writers)[TOPIC].rows == 10
+
+
+def test_shards_of_a_topic_that_were_sealed_come_in_one_commit(bench):
+    for end in (5, 6, 7):
+        for writer in bench.writers.values():
+            bench.keep(writer, end, end + 1)
+        bench.seal()
+        bench.turn()
+    assert bench.published_rows() == rows_of(8, 8)
+    assert bench.commits() == 3
+
+
+def test_what_is_given_back_comes_in_one_commit(bench):
+    bench.last_publish(SETTLE_MAX_S)
+    assert bench.commits() == 1
+
+
+def test_what_was_built_waits_a_moment_for_what_is_being_built_and_no_longer(bench):
+    bench.seal()
+    bench.timer.built()
+    lag_s = bench.writers[A].stream.options.lake_lag.total_seconds()
+    for wait_s, is_begun in ((0, False), (lag_s / 20, False), (lag_s / 10, True)):
+        bench.timer.tick(bench.writers, wait_s, is_building=True)
+        assert bench.timer.is_under_way == is_begun
+    bench.timer.settle(SETTLE_MAX_S)
+    assert bench.published_rows() == rows_of(5, 5)
+
+
+def test_what_was_built_is_published_at_once_where_nothing_is_being_built(bench):
+    bench.seal()
+    bench.timer.built()
+    bench.timer.tick(bench.writers, 0.0)
+    assert bench.timer.is_under_way
 
 
 def test_store_is_not_asked_where_nothing_was_sealed_since(bench):
