@@ -84,10 +84,10 @@ class Expected:
     rows: list[Fields]
     with_bytes: list[Fields]
 
-    def faults_of(self, found: Sequence[str]) -> list[tuple[str, str]]:
-        """Return the rows that differ, as they are and as they should be; none is left out."""
+    def faults_of(self, answer: Sequence[str]) -> list[tuple[str, str]]:
+        """Return the rows of an answer that differ, as they are and as they should be."""
         rows, with_bytes = rows_of(self.rows), rows_of(self.with_bytes)
-        places = zip_longest(found, rows, with_bytes, fillvalue="none")
+        places = zip_longest(answer, rows, with_bytes, fillvalue="none")
         return [(row, one) for row, one, other in places if row not in (one, other)]
 
     def without(self, places: Collection[Place]) -> "Expected":
@@ -208,11 +208,11 @@ class EnginesLab:
 
     def of_table(self) -> Expected:
         """Return the rows as the table has them."""
-        return self._shown(self.table_columns, "table")
+        return self._expected(self.table_columns, "table")
 
     def of_sql(self, columns: Sequence[str] | None = None) -> Expected:
         """Return the rows as SQL has them."""
-        return self._shown(self.sql_columns if columns is None else columns, "sql")
+        return self._expected(self.sql_columns if columns is None else columns, "sql")
 
     def of_log(self) -> Expected:
         """Return the rows as the log has them."""
@@ -231,7 +231,7 @@ class EnginesLab:
         of_versions = (getattr(version.value(0), kind) for version in self._versions)
         return list(dict.fromkeys(name for fields in of_versions for name in fields))
 
-    def _shown(self, columns: Sequence[str], kind: str) -> Expected:
+    def _expected(self, columns: Sequence[str], kind: str) -> Expected:
         rows: list[Fields] = []
         for row in self._visible():
             fields = known_so_far(kind, getattr(row, kind), self._versions)
@@ -251,8 +251,8 @@ class EnginesLab:
         first = len(self._rows)
         for n, (envelope, has_value, left) in enumerate(rows):
             written = version.value(n)
-            shown = (written.table, written.sql) if has_value else ({}, {})
-            self._rows.append(Row(envelope, payloads[n] if has_value else left, *shown))
+            fields = (written.table, written.sql) if has_value else ({}, {})
+            self._rows.append(Row(envelope, payloads[n] if has_value else left, *fields))
         made = self._rows[first:]
         columns: dict[str, Any] = {
             "primary": pa.array([row.envelope["primary"] for row in made], pa.int64()),

@@ -123,21 +123,21 @@ _FIFTH: Final[Fields] = {
 _DEFAULTS: Final[Fields] = {"hue": None, "unit": "°C"}
 
 
-def known_so_far(kind: str, shown: Fields, versions: Collection[Version]) -> Fields:
+def known_so_far(kind: str, columns: Fields, versions: Collection[Version]) -> Fields:
     """Return columns as they are while there are some versions.
 
     A record grows by later ones. SQL has one column for numbers and the texts that come later, and
     for decimals of every scale.
     """
     number = max(version.number for version in versions)
-    place, level, price = (shown.get(name) for name in ("place", "level", "price"))
+    place, level, price = (columns.get(name) for name in ("place", "level", "price"))
     changed: Fields = {}
     if place is not None and number < _GROWN:
         changed["place"] = {name: place[name] for name in place if name != "deck"}
     if kind == "sql" and number == _CHANGED_AT:
         changed["level"] = None if level is None else str(level)
         changed["price"] = None if price is None else price.quantize(Decimal("0.0001"))
-    return {**shown, **changed}
+    return {**columns, **changed}
 
 
 def _of_first(n: int) -> Written:
@@ -152,16 +152,16 @@ def _of_first(n: int) -> Written:
         "place": room,
     }
     others = {"value_state": fields["state"], "value_shard": fields["shard"]}
-    shown = {name: fields[name] for name in ("device", "level", "Temp", "at")} | others
-    shown["place"] = {**room, "deck": None}
-    return Written(fields, shown, shown)
+    columns = {name: fields[name] for name in ("device", "level", "Temp", "at")} | others
+    columns["place"] = {**room, "deck": None}
+    return Written(fields, columns, columns)
 
 
 def _of_second(n: int) -> Written:
     price = Decimal(n * 7 - 10).scaleb(-2)
     more: Fields = {"hue": None if n % 3 == 0 else f"Farbe {n} é", "price": price}
-    shown = {**more, "temp_2": n * 10}
-    return _with(_of_first(n), {**more, "temp": n * 10}, shown, shown)
+    columns = {**more, "temp_2": n * 10}
+    return _with(_of_first(n), {**more, "temp": n * 10}, columns, columns)
 
 
 def _of_third(n: int) -> Written:
@@ -170,8 +170,8 @@ def _of_third(n: int) -> Written:
     marks: dict[str, int | None] = {"ä": n, "b": None} if n % 2 else {}
     before = _of_second(n)
     place = {"place": {**before.fields["place"], "deck": deck}}
-    shown = {**place, "marks": list(marks.items()), "visits": visits}
-    return _with(before, shown, shown, shown)
+    columns = {**place, "marks": list(marks.items()), "visits": visits}
+    return _with(before, columns, columns, columns)
 
 
 def _of_fourth(n: int) -> Written:

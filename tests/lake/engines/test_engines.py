@@ -21,14 +21,14 @@ UNREAD = {"clock", "at_timestamp_ns"}
 
 def stages(lab: EnginesLab, *, is_streamed: bool = False) -> Iterator[str]:
     """Bring a table through its life; stop behind each stage, to be looked at."""
-    one, two, three, four, five = VERSIONS
-    lab.append(one, is_old=True)
-    lab.append(one)
-    lab.append(two)
+    first, second, third, fourth, fifth = VERSIONS
+    lab.append(first, is_old=True)
+    lab.append(first)
+    lab.append(second)
     lab.publish()
     yield "published"
     # Parts that lie side by side are merged where there are enough.
-    for version in (two, three, three, four, four):
+    for version in (second, third, third, fourth, fourth):
         lab.append(version)
         lab.publish()
     lab.compact()
@@ -39,7 +39,7 @@ def stages(lab: EnginesLab, *, is_streamed: bool = False) -> Iterator[str]:
     lab.vacuum(with_log=not is_streamed)
     yield "vacuumed"
     lab.take_over()
-    lab.append(five)
+    lab.append(fifth)
     lab.publish()
     yield "taken over"
     lab.let_go()
