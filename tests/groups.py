@@ -27,6 +27,8 @@ OF_FILES: Final = {
     "tests/broker/spark/test_whole_chain.py": "Spark of Kafka",
     "tests/events/front_ends/test_doors.py": "doors",
     "tests/faults/test_damage.py": "damage",
+    "tests/lake/engines/test_engines.py": "Spark of Delta",
+    "tests/lake/readers/test_spark.py": "Spark of Delta",
     "tests/unit/connectors/cli/test_exit_codes.py": "exit codes",
     "tests/unit/connectors/cli/test_read_only.py": "exit codes",
     "tests/unit/mutants/test_verdicts.py": "verdicts",

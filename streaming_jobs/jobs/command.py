@@ -42,6 +42,7 @@ _SPAN: Final = re.compile(
 
 # What a command calls otherwise.
 _SKIPPING: Final = "failOnDataLoss=false"
+_STARTING: Final = re.compile(r"startingOffsets=(\{.*?\}\})")
 
 Root = Annotated[
     str | Path,
@@ -97,6 +98,15 @@ SkipLost = Annotated[
         "--skip-lost",
         help="Go on where rows expired, or were lost, before the job read them; a warning counts "
         "them.",
+    ),
+]
+Starting = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        metavar="OFFSETS",
+        help="Where a new checkpoint begins: earliest, latest, or offsets by stream and shard, as "
+        "the source's startingOffsets.",
     ),
 ]
 CheckpointNeeded = Annotated[
@@ -197,10 +207,14 @@ def conduct(name: str, master: str, settings: list[str] | None, begin: Begin) ->
         except SPARK_ERRORS as error:
             # Here, since Spark is asked for the words as long as it runs.
             message, code = failure_of(error)
-            message = message.replace(_SKIPPING, "--skip-lost")
-            raise typer.Exit(_report_error(name, message, code)) from error
+            raise typer.Exit(_report_error(name, by_options(message), code)) from error
         finally:
             spark.stop()
+
+
+def by_options(message: str) -> str:
+    """Return what the source says with the options of a command."""
+    return _STARTING.sub(r"--from '\1'", message.replace(_SKIPPING, "--skip-lost"))
 
 
 def await_end(

@@ -37,6 +37,7 @@ from streaming_jobs.jobs.command import (
     RowsMax,
     Schema,
     SkipLost,
+    Starting,
     StreamName,
     Trigger,
     run,
@@ -106,6 +107,7 @@ def drain_late(  # noqa: PLR0913 - what a job is asked for
     *,
     checkpoint: CheckpointNeeded,
     schema: Schema = None,
+    starting: Starting = "earliest",
     once: Once = False,
     trigger: Trigger = TRIGGER,
     max_rows: RowsMax = None,
@@ -125,7 +127,7 @@ def drain_late(  # noqa: PLR0913 - what a job is asked for
     _check_name(into, stream)
     if into in list_streams(drained.root):
         _check_target(into, drained)
-    options = {"includeHeaders": "true"}
+    options = {"includeHeaders": "true", "startingOffsets": starting}
     if drained.schema is not None:
         options |= {"valueFormat": "avro", "readerSchema": drained.schema, "mode": "PERMISSIVE"}
     frame = read_stream(spark, drained.root, stream, options, (max_rows, skip_lost, once))

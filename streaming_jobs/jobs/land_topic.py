@@ -113,6 +113,9 @@ def land_topic(  # noqa: PLR0913 - what a job is asked for
 ) -> DataFrame:
     """Land what is sealed of a stream in its table; return the rows of the table.
 
+    The frame has the files of one version, which stay for the stream's `lake_history`. From then on
+    a query over it ends (`FAILED_READ_FILE.FILE_NOT_EXIST`); ask for a frame anew.
+
     Args:
         spark: The session; Delta's jars are not needed.
         root: The directory that holds the streams.

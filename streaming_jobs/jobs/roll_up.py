@@ -17,7 +17,7 @@ left out and counted.
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -36,6 +36,7 @@ from streaming_jobs.jobs.command import (
     Root,
     RowsMax,
     SkipLost,
+    Starting,
     StreamName,
     Trigger,
     run,
@@ -58,7 +59,6 @@ from streaming_jobs.jobs.roots import refuse_several, root_of
 from streaming_jobs.jobs.stream_query import TRIGGER, read_stream, start_query
 
 NAME: Final = "roll_up"
-From = Literal["earliest", "latest"]
 _UTC: Final = "UTC"
 _ALL_LEVELS: Final = ",".join(LEVELS)
 Value = Annotated[
@@ -79,7 +79,6 @@ Levels = Annotated[
     str | Iterable[str],
     typer.Option(metavar="A,B", help="Levels, with commas between and none left out."),
 ]
-Starting = Annotated[From, typer.Option("--from", help="Where the first start begins.")]
 Parquet = Annotated[
     str | Path | None,
     typer.Option(metavar="DIR", help="Directory to write the roll-ups to as Parquet too."),
@@ -124,12 +123,6 @@ def roll_up(  # noqa: PLR0913 - what a job is asked for
     root = root_of(root)
     refuse_several(root)
     wanted, options = _neighbours(levels), _options_of_values(value, schema, mode)
-    if starting == "latest" and len(wanted) > 1:
-        message = (
-            "from latest on, windows above would lack what rows before came to, so only one level "
-            "is whole: name one with levels, or begin with earliest"
-        )
-        raise InvalidRequestError(message)
     if skip_lost:
         # Of what earlier batches had as well: a late row may change a window that has lost some.
         options["failOnDataLoss"] = "false"
@@ -145,6 +138,8 @@ def roll_up(  # noqa: PLR0913 - what a job is asked for
     where = checkpoint_of(checkpoint)
     read = {**options, "startingOffsets": starting, "columns": ",".join(aggregation.columns)}
     frame = read_stream(spark, root, stream, read, (max_rows, skip_lost, once))
+    if starting.lower() != "earliest":
+        _check_levels(streams, wanted, starting)
     data_type = frame.schema[value].dataType
     if not isinstance(data_type, NumericType):
         message = f"values of field {value!r} are {data_type.simpleString()}, which is no number"
@@ -169,6 +164,19 @@ def _check_streams(streams: RollupStreams, stream: str, levels: Iterable[Level])
             message = f"{streams.name(level)!r} can be no stream's name; name another with into"
             raise InvalidRequestError(message)
         streams.check(level)
+
+
+def _check_levels(streams: RollupStreams, levels: Sequence[Level], starting: str) -> None:
+    """Refuse levels that are made of others, where those lack what rows before came to."""
+    is_latest = starting.lower() == "latest"
+    is_there = not is_latest and all(map(streams.is_there, levels))
+    if len(levels) > 1 and not is_there:
+        begins = "latest" if is_latest else "these offsets"
+        message = (
+            f"from {begins} on, windows above would lack what rows before came to, so only one "
+            "level is whole: name one with levels, or begin with earliest"
+        )
+        raise InvalidRequestError(message)
 
 
 def _make_streams(streams: RollupStreams, levels: Iterable[Level], checkpoint: str) -> None:

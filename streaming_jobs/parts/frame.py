@@ -65,8 +65,10 @@ def dataframe(
 ) -> DataFrame:
     """Return a snapshot of a stream.
 
-    A file that goes later ends a query over the frame, as one that has expired, or was joined with
-    others longer ago than the stream's `keep_replaced` says; ask for a frame anew then. Rows that
+    A file that goes later ends a query over the frame (`FAILED_READ_FILE.FILE_NOT_EXIST`), as one
+    that has expired, was joined with others longer ago than the stream's `keep_replaced` says, that
+    `keep_local` lets go, or of a log that another one took the place of; ask for a frame anew then.
+    Rows that
     are not sealed are held by the driver. Of parts that only the stream's lake has copies are made
     here first, which stay for a while; where these are many, read the lake's table itself.
 

@@ -1,4 +1,4 @@
-"""Each PySpark that is supported beside the one of uv.lock, and tests that run on it.
+"""Packages of other versions than uv.lock has: each PySpark that is supported, most of all.
 
     place = pyspark_of("4.0.5", tell)    ~/.cache/shardlog/pyspark/4.0.5, fetched when first asked
     ended = run_tests(place, ["tests/spark"])
@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -55,11 +56,26 @@ def pyspark_of(version: str, tell: Tell) -> Path:
         FetchError: It cannot be had.
     """
     place = jars_directory().parent / "pyspark" / version
+    return packages_of([f"pyspark=={version}"], place, _PACKED_MB, tell)
+
+
+def packages_of(packages: Sequence[str], place: Path, megabytes: int, tell: Tell) -> Path:
+    """Return the directory that packages lie in, which are fetched if need be.
+
+    Args:
+        packages: Each with its version, as `pyspark==4.1.4`; without what they need.
+        place: The directory.
+        megabytes: How much is fetched, roughly.
+        tell: Called with what to tell while it takes.
+
+    Raises:
+        FetchError: They cannot be had.
+    """
     if not place.is_dir():
         # Whoever holds the lock may be fetching.
-        with locked(place.with_name(f"{version}.lock"), f"fetching {version}", _FETCH_MAX_S):
+        with locked(place.with_name(f"{place.name}.lock"), f"fetching {place}", _FETCH_MAX_S):
             if not place.is_dir():
-                _fetch(version, place, tell)
+                _fetch(packages, place, megabytes, tell)
     return place
 
 
@@ -85,31 +101,33 @@ def environment(place: Path) -> dict[str, str]:
     return {**variables, "PYTHONPATH": os.pathsep.join(paths)}
 
 
-def _fetch(version: str, place: Path, tell: Tell) -> None:
-    draft, cache = place.with_name(f"{version}.new"), place.with_name(f"{version}.fetched")
+def _fetch(packages: Sequence[str], place: Path, megabytes: int, tell: Tell) -> None:
+    draft, cache = (place.with_name(f"{place.name}.{end}") for end in ("new", "fetched"))
     for left in (draft, cache):
         shutil.rmtree(left, ignore_errors=True)
     uv = Path(sys.executable).with_name("uv")
     command = [
         *(str(uv), "pip", "install", "--quiet", "--python", sys.executable, "--no-deps"),
-        *("--cache-dir", str(cache), "--target", str(draft), f"pyspark=={version}"),
+        *("--cache-dir", str(cache), "--target", str(draft), *packages),
     ]
     settings = {"UV_HTTP_TIMEOUT": str(_SILENT_MAX_S), "UV_HTTP_RETRIES": str(_TRIES)}
-    tell(f"PySpark {version} is fetched, {_PACKED_MB} MB, into {place}")
+    named = ", ".join(packages)
+    tell(f"{named}: {megabytes} MB are fetched into {place}")
     try:
         with subprocess.Popen(
             command, env={**os.environ, **settings}, stderr=subprocess.PIPE, text=True
         ) as fetching:
             try:
-                _await_end(fetching, cache, lambda done: tell(f"{done} MB of PySpark {version}"))
+                report = partial(_tell_done, tell, named)
+                _await_end(fetching, cache, megabytes, report)
             except BaseException:
                 fetching.kill()
                 raise
             said = "" if fetching.stderr is None else fetching.stderr.read()
         if fetching.returncode != 0:
-            message = f"PySpark {version} cannot be fetched: {said.strip()}"
+            message = f"{named} cannot be fetched: {said.strip()}"
             raise FetchError(message)
-        # Links of commands, which belong to the other PySpark.
+        # Links of commands, which belong to other versions.
         shutil.rmtree(draft / "bin", ignore_errors=True)
         draft.rename(place)
     finally:
@@ -117,14 +135,20 @@ def _fetch(version: str, place: Path, tell: Tell) -> None:
             shutil.rmtree(left, ignore_errors=True)
 
 
-def _await_end(fetching: "subprocess.Popen[str]", cache: Path, tell: Callable[[int], None]) -> None:
+def _tell_done(tell: Tell, named: str, megabytes: int) -> None:
+    tell(f"{megabytes} MB of {named}")
+
+
+def _await_end(
+    fetching: "subprocess.Popen[str]", cache: Path, megabytes: int, tell: Callable[[int], None]
+) -> None:
     reported, deadline = 0, _CLOCK.monotonic_s() + _FETCH_MAX_S
     while fetching.poll() is None:
         with suppress(subprocess.TimeoutExpired):
             fetching.wait(_LOOK_EVERY_S)
         done = _size_of(cache) // _MEGABYTE // _TELL_EVERY_MB * _TELL_EVERY_MB
         # Then it is unpacked, which takes as much again.
-        if reported < done < _PACKED_MB:
+        if reported < done < megabytes:
             reported = done
             tell(done)
         if _CLOCK.monotonic_s() > deadline:

@@ -22,6 +22,7 @@ from storage_core import (
 )
 from storage_core.owners_reader import root_of
 from streaming_jobs.common.stream_location import StreamLocation
+from streaming_jobs.source.driver.bounds import EARLIEST
 from streaming_jobs.source.driver.offsets import StreamOffset, encode_ends
 from streaming_jobs.source.options import SourceOptions
 
@@ -157,25 +158,32 @@ def _assigned(options: SourceOptions, snapshot: StreamSnapshot) -> StreamSnapsho
     )
 
 
-def check_same_stream(offset: StreamOffset, snapshot: StreamSnapshot) -> None:
+def check_same_stream(
+    offset: StreamOffset, snapshot: StreamSnapshot, begins: Mapping[int, int] | None = None
+) -> None:
     """Refuse to go on where another stream, or another log of a shard, has taken the place.
 
     NOTE: a log that began from the lake has the rows of the one before it, but nobody can tell
     here whether what a query read above them came to it from Kafka too.
+
+    Args:
+        offset: What a query has read, or is about to.
+        snapshot: The stream.
+        begins: Up to where its batches were committed; if None all of the offset.
     """
     stream, incarnation = snapshot.place.stream, snapshot.place.incarnation
+    goes_on = _goes_on(offset.ends if begins is None else begins, snapshot)
     if offset.incarnation not in (None, incarnation):
         message = (
             "the stream was re-created since this offset was written, or is that of another root: "
-            f"it is incarnation {incarnation}, the offset is of {offset.incarnation}; "
-            f"{_new_checkpoint(offset, stream)}"
+            f"it is incarnation {incarnation}, the offset is of {offset.incarnation}; {goes_on}"
         )
         raise ForeignDataError(message, stream=stream)
     for shard, lineage in (offset.lineages or {}).items():
         if snapshot.lineages.get(shard) != lineage:
             message = (
                 "the shard was re-created since this offset was written, by a reset or from the "
-                f"lake; {_new_checkpoint(offset, stream)}"
+                f"lake; {goes_on}"
             )
             raise ForeignDataError(message, stream=stream, shard=shard)
     gone = sorted(set(offset.ends) - set(snapshot.ends))
@@ -184,10 +192,12 @@ def check_same_stream(offset: StreamOffset, snapshot: StreamSnapshot) -> None:
         raise InvalidRequestError(message, stream=stream)
 
 
-def _new_checkpoint(offset: StreamOffset, stream: str) -> str:
-    """Say how to go on where a checkpoint does not hold."""
-    starting = json.dumps(encode_ends({stream: offset.ends}))
+def _goes_on(begins: Mapping[int, int], snapshot: StreamSnapshot) -> str:
+    """Say how to go on where a checkpoint does not hold: with each shard that is there."""
+    starting = {shard: begins.get(shard, EARLIEST) for shard in snapshot.ends}
+    gone = sorted(set(begins) - set(snapshot.ends))
+    text = json.dumps(encode_ends({snapshot.place.stream: starting}))
     return (
         "begin with a new checkpoint, and if the shards began from the lake, whose rows keep their "
-        f"offsets, with startingOffsets={starting}"
-    )
+        f"offsets, with startingOffsets={text}"
+    ) + (f"; shards {gone}, which the query has read, are not here" if gone else "")

@@ -223,9 +223,12 @@ def _planned(
     for stream, end in until.streams.items():
         try:
             with opened(options, stream) as (reader, snapshot):
-                check_same_stream(end, snapshot)
+                ranges = batch_ranges(since.streams.get(stream), end)
+                begins = {n: begin for n, (begin, _) in ranges.items() if begin is not None}
+                # Whether the batch was done nobody knows: what goes on does it again.
+                check_same_stream(end, snapshot, begins)
                 snapshots[stream] = snapshot
-                for n, (begin, stop) in batch_ranges(since.streams.get(stream), end).items():
+                for n, (begin, stop) in ranges.items():
                     first = reader.born(n) if begin is None else begin
                     edges[stream, n] = Edge(first, None, end.expired.get(n, 0)), Edge(stop)
         except InvalidRequestError:

@@ -229,6 +229,8 @@ class Lab:
         producer: Producer | None = None,
     ) -> None:
         self._producer = producer
+        # What the n-th record has as its value, where it has one.
+        self.make_value: Callable[[int, random.Random], bytes] = _noise
         self.bootstrap = bootstrap
         self._ways: Iterator[FetchWay] = itertools.repeat(fetch)
         self.root = directory / "root"
@@ -389,7 +391,7 @@ class Lab:
         base_ms = CLOCK.now_ns() // 10**6
         for number in range(records):
             key = self.chance.randrange(100).to_bytes(4, "big") if number % 50 else None
-            value = None if number % 97 == 0 else b"%d:" % number + self.chance.randbytes(20)
+            value = None if number % 97 == 0 else self.make_value(number, self.chance)
             late_ms = 5000 if number % 31 == 0 else 0
             stamp = base_ms + number - late_ms
             producer.send(topic.name, key, value, stamp, None, partition)
@@ -464,6 +466,10 @@ class Lab:
     def close(self) -> None:
         for worker in self._workers:
             worker.end()
+
+
+def _noise(number: int, chance: random.Random) -> bytes:
+    return b"%d:" % number + chance.randbytes(20)
 
 
 def _text(value: object) -> str:

@@ -1,7 +1,8 @@
-"""Spark with Delta's jars, as docs/LAKE.md has both; one JVM for all that a test asks.
+"""Spark with Delta's jars, as docs/LAKE.md has both; one JVM for all tests of a process.
 
-    with DeltaSpark(place, uri) as spark:
-        spark.turn(columns)     the rows of the table, and those that a stream of it brings anew
+    with DeltaSpark(place, tell) as spark:
+        table = spark.table(uri, checkpoint)
+        table.turn(columns)     the rows of the table, and those that a stream of it brings anew
 
 It runs in a process of its own, of another PySpark than the one of the environment.
 """
@@ -12,6 +13,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from threading import Timer
@@ -43,6 +45,23 @@ _ANSWER_MAX_S: Final = 1200.0
 _QUOTE_CHARS: Final = 3000
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one question brings, as text.
+
+    Attributes:
+        frame: The rows of the table.
+        news: Those that the stream of it brings from its checkpoint on.
+        landed: Those of `land_topic`, where it was asked.
+        parts: Those of the stream's parts, where they were.
+    """
+
+    frame: list[str]
+    news: list[str]
+    landed: list[str] | None = None
+    parts: list[str] | None = None
+
+
 class DeltaSpark:
     """The running program. One thread; a context manager that ends it.
 
@@ -50,7 +69,7 @@ class DeltaSpark:
         FetchError: That PySpark cannot be had.
     """
 
-    def __init__(self, place: Path, uri: str, tell: Callable[[str], None]) -> None:
+    def __init__(self, place: Path, tell: Callable[[str], None]) -> None:
         pyspark, jars = pyspark_of(VERSION, tell), fetched(JARS)
         self._log = place / "spark.log"
         with self._log.open("wb") as log:
@@ -61,11 +80,12 @@ class DeltaSpark:
                 stderr=log,
                 text=True,
                 cwd=ROOT,
-                env=environment(pyspark),
+                # PySpark has no time without the zone of its process.
+                env={**environment(pyspark), "TZ": "UTC"},
             )
         settings = settings_of_the_page()
         settings["spark.jars"] = ",".join(str(jar) for jar in sorted(jars.glob("*.jar")))
-        self._say([settings, program_of_the_page(uri)])
+        self._say(settings)
 
     def __enter__(self) -> Self:
         return self
@@ -75,9 +95,13 @@ class DeltaSpark:
         with self._process:
             pass
 
-    def turn(self, columns: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Return the rows of the table, and those that its stream brings from its checkpoint on."""
-        self._say(list(columns))
+    def table(self, uri: str, checkpoint: Path) -> "DeltaSparkTable":
+        """Return a table, and a stream of it with a checkpoint."""
+        return DeltaSparkTable(self, program_of_the_page(uri), checkpoint)
+
+    def ask(self, question: object) -> Turn:
+        """Return what a question brings."""
+        self._say(question)
         assert self._process.stdout is not None
         hang = Timer(_ANSWER_MAX_S, self._process.kill)
         hang.start()
@@ -86,13 +110,46 @@ class DeltaSpark:
         finally:
             hang.cancel()
         assert line, self._log.read_text()[-_QUOTE_CHARS:]
-        answer = json.loads(line)
-        return answer["frame"], answer["news"]
+        return Turn(**json.loads(line))
 
     def _say(self, question: object) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(question) + "\n")
         self._process.stdin.flush()
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaSparkTable:
+    """A table as Spark reads it by Delta."""
+
+    spark: DeltaSpark
+    program: str
+    checkpoint: Path
+
+    def turn(
+        self,
+        columns: Sequence[str],
+        land: tuple[Path, str] | None = None,
+        parts: Sequence[str] = (),
+        floor: int | None = None,
+    ) -> Turn:
+        """Return the rows of the table, and those that its stream brings.
+
+        Args:
+            columns: Those wanted of the table.
+            land: The root and the stream whose table it is, for `land_topic`.
+            parts: Columns of the stream's parts that are wanted then.
+            floor: The least primary of the rows of the table; if None all count.
+        """
+        question = {
+            "program": self.program,
+            "checkpoint": str(self.checkpoint),
+            "columns": list(columns),
+            "land": None if land is None else [str(land[0]), land[1]],
+            "parts": list(parts),
+            "where": "true" if floor is None else f"primary >= {floor}",
+        }
+        return self.spark.ask(question)
 
 
 def settings_of_the_page() -> dict[str, str]:

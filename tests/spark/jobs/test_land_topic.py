@@ -3,10 +3,16 @@
 from datetime import timedelta
 
 import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 
 from storage_core import InvalidRequestError
+from storage_core.lake import vacuum_stream
 from streaming_jobs.common.spark_features import lacks_split_floats
 from streaming_jobs.jobs.land_topic import land_topic
+from tests.lake.engines.engines_lab import NAME as READINGS
+from tests.lake.engines.engines_lab import EnginesLab
+from tests.lake.engines.readings import VERSIONS
 from tests.lake.readers.readers_lab import ReadersLab
 from tests.lake.readers.rows import rows_of
 from tests.log.parts.parts_lab import NAME as THINGS
@@ -104,3 +110,23 @@ def test_setting_by_which_spark_reads_no_floats_is_named(lab, into):
                 land_topic(lab.spark, lab.log.root, NAME, into)
     finally:
         lab.spark.conf.set(setting, was)
+
+
+def test_frame_reads_on_behind_a_takeover_for_as_long_as_its_files_stay(spark, tmp_path):
+    log = EnginesLab(tmp_path)
+    for _ in range(5):
+        log.append(VERSIONS[0])
+        log.publish()
+    frame = land_topic(spark, log.root, READINGS)
+    rows = frame.count()
+    assert rows == len(log.of_table().rows)
+    log.take_over()
+    log.append(VERSIONS[1])
+    log.compact()
+    vacuum_stream(log.root, READINGS)
+    assert frame.count() == rows
+    log.vacuum()
+    with pytest.raises((Py4JJavaError, PySparkException), match=r"FILE_NOT_EXIST.*\.parquet"):
+        frame.count()
+    assert land_topic(spark, log.root, READINGS).count() == len(log.of_table().rows)
+    log.close()

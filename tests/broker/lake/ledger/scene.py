@@ -11,6 +11,7 @@ from storage_core.lake import LakeTarget
 from tests.broker.dead_letters.test_forwarding import dlq_of, forwarded
 from tests.broker.lake.ledger.machines import Machine
 from tests.broker.lake.ledger.union import dead_letters_of
+from tests.broker.lake.ledger.values import Values
 from tests.broker.support.lab import Lab
 from tests.lake.support.proxy import S3Proxy
 from tests.lake.support.stores import BucketStore, DirectoryStore
@@ -57,19 +58,27 @@ class Scene:
     """The machines of one round; the lab's chance says how their stream is kept.
 
     Attributes:
+        values: What the topic's records have as values.
         machines: Those that share the topic.
         alone: The one that stores it for itself.
     """
 
-    def __init__(
-        self, lab: Lab, directory: Path, place: Place, machines: int, key_mode: str
+    def __init__(  # noqa: PLR0913 - what a round is made of
+        self, lab: Lab, directory: Path, place: Place, machines: int, key_mode: str, registry: str
     ) -> None:
-        """Make the topic; nothing runs yet."""
+        """Make the topic, and the schemas of its values; nothing runs yet."""
         self.lab = lab
         self.place = place
         self.topic = lab.topic(PARTITIONS)
+        self.values = Values(registry, self.topic.name)
+        lab.make_value = self.values.made
         self._dlq = dlq_of(lab, self.topic) if lab.chance.random() < 0.5 else None
-        rows = {"stream__key_mode": key_mode, "stream__null_key": "dead-letter"}
+        rows = {
+            "stream__key_mode": key_mode,
+            "stream__null_key": "dead-letter",
+            "stream__value_format": "avro",
+            "schema__registry__url": registry,
+        }
         shared = {**rows, **self._lake(), **self._forwarding()}
         self.machines = [
             Machine(lab, self.topic, directory / f"machine {number}", shared)

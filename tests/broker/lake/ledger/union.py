@@ -16,8 +16,9 @@ from storage_core.lake import LakeTarget
 from storage_core.lake.publishing.publication import stream_of
 from storage_core.lake.table import LakeTable
 from tests.broker.lake.ledger.machines import Machine
+from tests.broker.lake.ledger.values import FIELDS, Values
 
-_TYPES: Final = {
+_TYPES: Final[dict[str, pa.DataType]] = {
     "shard": pa.int64(),
     "address": pa.int64(),
     "primary": pa.int64(),
@@ -26,6 +27,7 @@ _TYPES: Final = {
     "key": pa.binary(),
     "state": pa.int64(),
     "payload": pa.binary(),
+    **FIELDS,
 }
 # A word of a difference, for its reader.
 _NAMED_MAX: Final = 3
@@ -89,11 +91,22 @@ def expect_equal(rows: pa.Table, wanted: pa.Table, description: str) -> None:
     raise AssertionError(message)
 
 
+def typed(rows: pa.Table, values: Values) -> pa.Table:
+    """Return rows as a table has them: with each field in its column, and no bytes."""
+    columns = [values.columns_of(payload) for payload in rows.column("payload").to_pylist()]
+    fields = pa.Table.from_pylist(columns, pa.schema(list(FIELDS.items())))
+    left: Any = rows.drop_columns(["payload"])
+    for name in FIELDS:
+        left = left.append_column(name, fields.column(name))
+    return _cast(left, left.schema.names)
+
+
 def expect_union(
     machines: Sequence[Machine],
     alone: Machine,
     target: LakeTarget,
     columns: Columns,
+    values: Values,
 ) -> pa.Table:
     """Compare the lake, and the owners above it, with who stored all alone.
 
@@ -101,16 +114,22 @@ def expect_union(
         machines: Those that shared the topic.
         alone: Who had it all.
         target: The lake.
-        columns: What is compared.
+        columns: What is compared, beside the fields of values.
+        values: What the topic's records have as values.
 
     Returns:
         The rows.
     """
+    own = [name for name in columns if name != "payload"]
     with alone.reading() as reader:
         ends = reader.committed()
         wanted = rows_of(reader, sorted(ends), columns)
-        in_lake, published = rows_of_lake(reader, target, columns)
-    expect_equal(in_lake, wanted.filter(_below(wanted, published)), "the lake")
+        in_lake, published = rows_of_lake(reader, target, [*columns, *FIELDS])
+    below = wanted.filter(_below(wanted, published))
+    expect_equal(in_lake.select([*own, *FIELDS]), typed(below, values), "the lake")
+    # Where versions were merged columns tell the value, and not its bytes.
+    pairs = zip(in_lake["payload"].to_pylist(), below["payload"].to_pylist(), strict=True)
+    assert all(left in (None, payload) for left, payload in pairs), "bytes of other values"
     owned: set[int] = set()
     for machine in machines:
         if shards := machine.whole_shards(ends):

@@ -75,6 +75,21 @@ def test_code_that_a_command_exits_with_is_its_own(capsys):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize(
+    ("said", "by_options"),
+    [
+        ("read on with failOnDataLoss=false", "read on with --skip-lost"),
+        (
+            'begin with startingOffsets={"a b": {"0": 7, "3": -2}}; shards [1] are not here',
+            """begin with --from '{"a b": {"0": 7, "3": -2}}'; shards [1] are not here""",
+        ),
+        ("option startingOffsets: it is wrong", "option startingOffsets: it is wrong"),
+    ],
+)
+def test_options_of_the_source_are_told_as_those_of_the_command(said, by_options):
+    assert command.by_options(said) == by_options
+
+
 @pytest.mark.parametrize("span", ["often", "", "5", "-5 seconds", "5 s", "seconds"])
 def test_trigger_that_is_no_span_of_time_is_refused(span):
     with pytest.raises(typer.BadParameter, match="is no duration like '30 seconds'"):

@@ -20,12 +20,13 @@ class Handover:
     """Roots of one topic, and what a query has read of its partition in the first."""
 
     def __init__(self, place: Path) -> None:
-        self._lake = f"file://{place}/lake"
+        self.lake = f"file://{place}/lake"
         self.first, self.second = SourceLab(place / "a"), SourceLab(place / "b")
-        self.first.create_topic({0: 0}, lake=self._lake)
+        self.first.create_topic({0: 0}, lake=self.lake)
         self.first.put(0, range(ROWS))
         tail = self.first.tail(startingOffsets="earliest")
-        self.offset = tail.latestOffset(tail.initialOffset(), ALL)
+        self.start = tail.initialOffset()
+        self.offset = tail.latestOffset(self.start, ALL)
         self.publish(self.first)
 
     def publish(self, lab: SourceLab) -> None:
@@ -39,7 +40,7 @@ class Handover:
         lab.open()
 
     def to_another_root(self) -> SourceLab:
-        self.second.create_topic({0: 0}, lake=self._lake)
+        self.second.create_topic({0: 0}, lake=self.lake)
         self.second.close()
         self.begin_in(self.second)
         return self.second
@@ -74,9 +75,53 @@ def test_checkpoint_of_the_log_before_is_told_how_to_go_on(
     lab.put(0, range(ROWS, 2 * ROWS))
     with pytest.raises(ForeignDataError, match=message) as refused:
         lab.tail().latestOffset(handover.offset, ALL)
+    assert offsets_that_go_on(lab, refused) == [*range(ROWS, 2 * ROWS)]
+
+
+def offsets_that_go_on(
+    lab: SourceLab, refused: pytest.ExceptionInfo[ForeignDataError]
+) -> list[int]:
+    """Return the offsets that a query reads which begins as a refusal says."""
     starting = re.search(r"startingOffsets=(\S.*}})", str(refused.value))
     assert starting is not None
     tail = lab.tail(startingOffsets=starting[1])
     start = tail.initialOffset()
     rows = rows_of(tail, tail.partitions(start, tail.latestOffset(start, ALL)))
-    assert sorted(row["offset"] for row in rows) == [*range(ROWS, 2 * ROWS)]
+    return sorted(row["offset"] for row in rows)
+
+
+def test_batch_that_was_not_committed_is_read_again(handover: Handover) -> None:
+    handover.first.open()
+    handover.first.put(0, range(ROWS, 2 * ROWS))
+    tail = handover.first.tail()
+    planned = tail.latestOffset(handover.offset, ALL)
+    handover.publish(handover.first)
+    lab = handover.and_back()
+    with pytest.raises(ForeignDataError, match="by a reset or from the lake") as refused:
+        lab.tail().partitions(handover.offset, planned)
+    assert offsets_that_go_on(lab, refused) == [*range(ROWS, 2 * ROWS)]
+
+
+def test_first_batch_that_was_not_committed_is_read_again(handover: Handover) -> None:
+    lab = handover.and_back()
+    with pytest.raises(ForeignDataError, match="by a reset or from the lake") as refused:
+        lab.tail().partitions(handover.start, handover.offset)
+    assert offsets_that_go_on(lab, refused) == [*range(ROWS)]
+
+
+def test_shards_of_the_other_root_are_named_as_they_are_there(handover: Handover) -> None:
+    handover.second.create_topic({3: 0}, lake=handover.lake)
+    handover.second.put(3, range(ROWS))
+    handover.second.close()
+    handover.begin_in(handover.second)
+    with pytest.raises(ForeignDataError, match="that of another root") as refused:
+        handover.second.tail().latestOffset(handover.offset, ALL)
+    assert offsets_that_go_on(handover.second, refused) == [*range(ROWS)]
+
+
+def test_shard_that_the_other_root_lacks_is_told(handover: Handover) -> None:
+    handover.second.create_topic({3: 0}, lake=handover.lake)
+    handover.second.put(3, range(ROWS))
+    with pytest.raises(ForeignDataError, match=r"; shards \[0\], .* are not here") as refused:
+        handover.second.tail().latestOffset(handover.offset, ALL)
+    assert offsets_that_go_on(handover.second, refused) == [*range(ROWS)]
