@@ -115,8 +115,8 @@ def read_runs(table: LakeTable, shard: int, begin: int, end: int) -> ShardHeadsR
     """Return what the runs of a shard say of the rows of some addresses.
 
     Runs that follow each other are taken, or what covers as much as there is. Those beyond `end`
-    are of commits that failed, and those of other logs than the table's owner may be of other rows.
-    A damaged one counts as missing.
+    are of commits that failed, and those of other logs than the table's owner may be of other rows,
+    or note what another log has expired. A damaged one counts as missing.
 
     Args:
         table: The table.
@@ -135,11 +135,12 @@ def read_runs(table: LakeTable, shard: int, begin: int, end: int) -> ShardHeadsR
     tries = 0
     with TemporaryDirectory(prefix="shardlog-heads-") as directory:
         while True:
-            files = stored_runs(table, shard)
+            files, owner = stored_runs(table, shard), table.owner(shard)
+            valid = runs_of_owner([*runs_among(files), *notes_among(files)], owner)
             # Those of before are in each run that was written since.
-            alone = [run for run in notes_among(files) if run.end == end]
+            alone = [run for run in valid if run.begin == run.end == end]
             try:
-                runs = runs_of_owner(runs_among(files), table.owner(shard))
+                runs = [run for run in valid if run.begin < run.end]
                 chain = _read_chain(table, runs, addresses, done, damaged, directory)
                 alone = [run for run in alone if _is_sound(table, run, done, damaged, directory)]
             except LakeFileGoneError:
@@ -147,7 +148,9 @@ def read_runs(table: LakeTable, shard: int, begin: int, end: int) -> ShardHeadsR
                 if tries == _TRIES_MAX:
                     raise
             else:
-                return _together(chain, alone, done, addresses, damaged)
+                # Where the owner says something, it is the newest.
+                notes = sorted(alone, key=lambda run: run.log == owner)
+                return _together(chain, notes, done, addresses, damaged)
 
 
 def _read_chain(  # noqa: PLR0913 - what was read before is not read again
