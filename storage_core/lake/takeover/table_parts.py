@@ -6,7 +6,6 @@ bytes. What the name and the footer both say is compared.
 """
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from math import log
@@ -26,6 +25,7 @@ from storage_core.lake.table import LakeFileGoneError
 from storage_core.lake.takeover.file_facts import FileFacts
 from storage_core.parts.footer import Footer
 from storage_core.platform import xxh3
+from storage_core.platform.threads import Threads
 
 # What is read of a file's end at first: mostly all of the footer.
 _END_BYTES: Final = 2**16
@@ -86,12 +86,12 @@ def read_footers(store: FileStore, files: Mapping[str, int]) -> list[TableFooter
         CorruptionError: The store lacks one, or it is no part of that name.
         UnavailableError: The store does not answer.
     """
-    with ThreadPoolExecutor(_AT_ONCE, "shardlog-lake-footers") as pool:
-        footers = list(pool.map(partial(_read_footer, store), files, files.values()))
+    footers = Threads(_AT_ONCE).map(partial(_read_footer, store), [*files.items()])
     return sorted(footers, key=lambda one: (one.name.first, one.name.last, one.path))
 
 
-def _read_footer(store: FileStore, path: str, size: int) -> TableFooter:
+def _read_footer(store: FileStore, file: tuple[str, int]) -> TableFooter:
+    path, size = file
     name = image_of_path(path)
     try:
         data, begin = _end_of(store, path, size)
