@@ -85,9 +85,7 @@ class LakeStarter(Closing):
         try:
             return self._process.answer(order)
         except UnavailableError as error:
-            if error.stream is not None:
-                raise
-            raise UnavailableError(error.message, stream=order.stream) from error
+            raise error.placed(order.stream) from error
 
     @override
     def close(self) -> None:
