@@ -1,24 +1,30 @@
 """A process that dies while a log begins from its table leaves nothing that counts."""
 
+import itertools
+import os
 import shutil
+import signal
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import product
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
-from storage_core import StreamReader, UnavailableError
+from storage_core import Stream, StreamReader, UnavailableError
 from storage_core.catalog import begun_shards
 from storage_core.lake import begin_from_lake
+from storage_core.lake.file_store import FileStore
 from storage_core.lake.takeover import begin
 from storage_core.lake.takeover.table_parts import read_footers
 from storage_core.testing import FaultyDisk, SimulatedCrash
 from tests.lake.takeover.takeover_lab import NAME, SHARD, TakeoverLab
 
-# Each by the name under which the course of it knows it.
-STEPS = ("make_shard", "archived_log", "move_directory", "put_in_place", "rewritten", "move_aside")
+# Each by the name under which the course of it knows it: of a shard that is new in its root, and
+# of one that takes the place of another.
+NEW = ("make_shard", "move_directory", "rewritten")
+IN_PLACE = ("make_shard", "archived_log", "move_directory", "put_in_place", "move_aside")
 
 
 @contextmanager
@@ -47,11 +53,11 @@ def shards_of(root: Any) -> list[int]:
 def test_next_call_begins_as_if_there_had_been_none(lab, had_it_before):
     lab.published(60)
     heirs = []
-    for step, behind in product(STEPS, (False, True)):
+    for step, behind in product(IN_PLACE if had_it_before else NEW, (False, True)):
         heir = lab.new_root()
         if had_it_before:
             begin_from_lake(heir.root, NAME, [SHARD])
-        with dying_at(step, behind=behind), suppress(SimulatedCrash):
+        with pytest.raises(SimulatedCrash, match=step), dying_at(step, behind=behind):
             begin_from_lake(heir.root, NAME, [SHARD])
         assert shards_of(heir) in ([], [SHARD])
         begin_from_lake(heir.root, NAME, [SHARD])
@@ -88,6 +94,22 @@ def test_store_that_is_not_whole_is_never_a_shard_s(make_lab):
     lab.check()
 
 
+def test_log_does_not_begin_from_a_lake_that_the_stream_has_no_more(lab, monkeypatch):
+    lab.published(60)
+    heir = lab.new_root()
+
+    def altered(*arguments):
+        with Stream.open(heir.root, NAME) as stream:
+            stream.alter(lake=f"{lab.target.uri}-elsewhere")
+        return read_footers(*arguments)
+
+    monkeypatch.setattr(begin, "read_footers", altered)
+    with pytest.raises(UnavailableError, match="another lake meanwhile"):
+        begin_from_lake(heir.root, NAME, [SHARD])
+    assert shards_of(heir) == []
+    assert begin_from_lake(heir.root, NAME, [SHARD]) == {}
+
+
 def test_of_two_who_begin_a_shard_at_once_one_does(lab, monkeypatch):
     lab.published(60)
     heir = lab.new_root()
@@ -104,3 +126,24 @@ def test_of_two_who_begin_a_shard_at_once_one_does(lab, monkeypatch):
     lab.check_rows(heir)
     lab.take_over(heir)
     assert lab.problems() == []
+
+
+@pytest.mark.parametrize("call", [1, 2, 5])
+def test_begin_that_is_interrupted_leaves_nothing_and_no_thread_at_work(lab, monkeypatch, call):
+    lab.published(*[30] * 6)
+    heir = lab.new_root()
+    usual, calls = FileStore.opened, itertools.count(1)
+
+    def interrupted(store, path):
+        if next(calls) == call:
+            os.kill(os.getpid(), signal.SIGINT)
+        return usual(store, path)
+
+    monkeypatch.setattr(FileStore, "opened", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        begin_from_lake(heir.root, NAME, [SHARD])
+    begun = next(calls)
+    assert shards_of(heir) == []
+    begin_from_lake(heir.root, NAME, [SHARD])
+    assert next(calls) > begun
+    lab.check_rows(heir)
