@@ -11,6 +11,7 @@ from connectors.ingest.lake.lake_tasks import LakeOrder, started_by
 from storage_core import (
     CorruptionError,
     LostRangeError,
+    ShardLockedError,
     Stream,
     UnavailableError,
     describe_stream,
@@ -112,6 +113,17 @@ def test_retry_shard_that_lacks_rows_begins_beside_a_log_that_goes_on(order):
     order.sides[0] = KafkaSide(110)
     starter = ScriptedStarter(0, RETRY)
     assert set(started_by(starter, order).begun) == {RETRY}
+
+
+@pytest.mark.parametrize("held", [0, RETRY])
+def test_nothing_begins_beneath_a_writer_that_runs_in_this_root(order, held):
+    store_rows(order.root, 50, 0, RETRY)
+    starter = ScriptedStarter(0, 2, RETRY)
+    with Stream.open(order.root, TOPIC, shards=[held]):
+        answer = started_by(starter, order)
+    assert starter.begun == [2]
+    assert {at: type(error) for at, error in answer.faults.items()} == {0: ShardLockedError}
+    assert set(started_by(starter, order).begun) == {0, 2, RETRY}
 
 
 def test_store_that_is_silent_is_nobody_s_fault_alone(order):
