@@ -12,7 +12,8 @@ from storage_core.lake.delta import shard_notes
 from storage_core.lake.file_store import FileStore
 from storage_core.lake.shard_change import ShardChange
 from storage_core.lake.table import LakeConflictError, LakeFileGoneError, LakeTable
-from tests.lake.support.stores import Store
+from tests.lake.support.stores import DirectoryStore, Store
+from tests.lake.support.synced import syncs
 from tests.lake.support.table_lab import COLUMNS, SHARD, STREAM, TableLab, path_of
 
 WAIT_S = 300.0
@@ -47,6 +48,17 @@ def test_commit_adds_files_and_says_how_far(store: Store) -> None:
     assert lab.addresses() == [1, 2]
     assert lab.other().published(SHARD) == 3
     assert set(lab.other().files(SHARD)) == {path_of(1, 1), path_of(2, 2)}
+
+
+def test_what_is_committed_into_a_directory_outlasts_a_loss_of_power(tmp_path) -> None:
+    store = DirectoryStore(tmp_path)
+    lab = TableLab(store)
+    place = lab.target.directory
+    assert place is not None
+    with syncs() as synced:
+        lab.keep(1)
+    named = {place / path_of(1, 1), place / "_delta_log" / f"{lab.table.version:020}.json"}
+    assert {*named, *(path.parent for path in named)} <= synced
 
 
 def test_commit_that_moves_no_file_says_how_far(store: Store) -> None:

@@ -18,7 +18,9 @@ from storage_core.lake import begin_from_lake
 from storage_core.lake.file_store import FileStore
 from storage_core.lake.takeover import begin
 from storage_core.lake.takeover.table_parts import read_footers
+from storage_core.parts.snapshot import parts_directory
 from storage_core.testing import FaultyDisk, SimulatedCrash
+from tests.lake.support.synced import syncs
 from tests.lake.takeover.takeover_lab import NAME, SHARD, TakeoverLab
 
 # Each by the name under which the course of it knows it: of a shard that is new in its root, and
@@ -147,3 +149,23 @@ def test_begin_that_is_interrupted_leaves_nothing_and_no_thread_at_work(lab, mon
     begin_from_lake(heir.root, NAME, [SHARD])
     assert next(calls) > begun
     lab.check_rows(heir)
+
+
+def test_all_of_a_log_outlasts_a_loss_of_power_before_it_has_its_place(make_lab, monkeypatch):
+    lab: TakeoverLab = make_lab(jitter=0)
+    lab.published(60, 60)
+    heir = lab.new_root()
+    usual, checked = begin.put_begun_log, []
+
+    def put(files, log, *arguments):
+        parts = parts_directory(log.directory)
+        brought = {*parts.iterdir()}
+        assert brought, "some rows came out of order"
+        assert {*brought, parts, log.directory / "db", log.directory} <= synced
+        checked.append(log.shard)
+        return usual(files, log, *arguments)
+
+    monkeypatch.setattr(begin, "put_begun_log", put)
+    with syncs() as synced:
+        begin_from_lake(heir.root, NAME, [SHARD])
+    assert checked == [SHARD]

@@ -77,6 +77,19 @@ def test_own_log_that_has_less_than_the_table_begins_anew(order):
     assert set(started_by(ScriptedStarter(0, own=[0]), order).begun) == {0}
 
 
+class GoingOn(ScriptedStarter):
+    """A table that is asked while another process of this root stores and publishes the rest."""
+
+    def positions(self, root, *rest):
+        store_rows(root, 100, 0)
+        return super().positions(root, *rest)
+
+
+def test_log_that_goes_on_while_the_table_is_asked_is_not_behind(order):
+    store_rows(order.root, 50, 0)
+    assert started_by(GoingOn(0, own=[0]), order).begun == {}
+
+
 def test_damage_of_one_shard_is_its_partition_s_fault(order):
     starter = ScriptedStarter(0, 1, 2, damaged=[1])
     answer = started_by(starter, order)
