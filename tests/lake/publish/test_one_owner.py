@@ -195,11 +195,11 @@ def test_predecessor_that_takes_over_again_is_the_owner_from_then_on(owners):
 def test_log_of_the_table_is_not_read_for_who_owned_a_shard_that_nobody_took(
     owners, lake, monkeypatch
 ):
-    def asked(*_: object) -> bool:
+    def refused(*_: object) -> bool:
         message = "who owned the shard was read from the table's log"
         raise AssertionError(message)
 
-    monkeypatch.setattr(LakeTable, "has_owned", asked)
+    monkeypatch.setattr(LakeTable, "has_owned", refused)
     first = owners.begin(100)
     for end in (150, 200):
         first.seal(end - 50, end)
