@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Final
 from storage_core.platform.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from storage_core.lake.beginning.begin import BegunShard, begin_from_lake
+    from storage_core.lake.beginning.positions import LakePosition, lake_positions
+    from storage_core.lake.beginning.starter import LakeStarter
     from storage_core.lake.maintenance.comparison import check_lake
     from storage_core.lake.maintenance.report import LakeCheck, LakeProblem, LakeVacuum
     from storage_core.lake.maintenance.vacuuming import vacuum_stream
@@ -22,9 +25,6 @@ if TYPE_CHECKING:
         ShardPublished,
     )
     from storage_core.lake.status import lake_status, shard_status
-    from storage_core.lake.takeover.begin import BegunShard, begin_from_lake
-    from storage_core.lake.takeover.positions import LakePosition, lake_positions
-    from storage_core.lake.takeover.starter import LakeStarter
     from storage_core.lake.target import LakeTarget, lake_target
     from storage_core.lake.version_files import TableFiles, table_files
 else:
@@ -44,9 +44,9 @@ else:
                 "ShardPublished",
             ),
             "status": ("lake_status", "shard_status"),
-            "takeover.begin": ("BegunShard", "begin_from_lake"),
-            "takeover.positions": ("LakePosition", "lake_positions"),
-            "takeover.starter": ("LakeStarter",),
+            "beginning.begin": ("BegunShard", "begin_from_lake"),
+            "beginning.positions": ("LakePosition", "lake_positions"),
+            "beginning.starter": ("LakeStarter",),
             "version_files": ("TableFiles", "table_files"),
             "target": ("LakeTarget", "lake_target"),
             "maintenance.vacuuming": ("vacuum_stream",),

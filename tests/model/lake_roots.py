@@ -19,14 +19,14 @@ from unittest.mock import patch
 from deltalake import DeltaTable
 
 from storage_core import Environment, ForeignDataError, Stream, StreamOptions, UnavailableError
+from storage_core.lake.beginning.begin import begin_from_lake
 from storage_core.lake.file_store import FileStore, OpenedFile
 from storage_core.lake.table import LakeTable
-from storage_core.lake.takeover.begin import begin_from_lake
 from storage_core.testing import ManualClock, SimulatedCrash
 from tests.lab import as_arrow
+from tests.lake.beginning.beginning_lab import NAME, SHARD, Root
 from tests.lake.publish.publish_lab import BEFORE, BEHIND, Calls, Changes, see_to_failure
 from tests.lake.support.stores import DirectoryStore
-from tests.lake.takeover.takeover_lab import NAME, SHARD, Root
 from tests.model.keyed import id_of
 from tests.model.plain_shard import PlainRow, PlainShard
 from tests.strategies import Given

@@ -19,10 +19,10 @@ from storage_core.errors import CorruptionError
 from storage_core.format.chunk_table import decode_chunk_table, find_chunk_table, has_right_check
 from storage_core.format.part_entry import FileProof, PartEntry
 from storage_core.format.schema_entry import SchemaEntry
+from storage_core.lake.beginning.file_facts import FileFacts
 from storage_core.lake.file_store import FileStore
 from storage_core.lake.image_names import ImageName, image_of_path
 from storage_core.lake.table import LakeFileGoneError
-from storage_core.lake.takeover.file_facts import FileFacts
 from storage_core.parts.footer import Footer
 from storage_core.platform import xxh3
 from storage_core.platform.threads import Threads

@@ -22,30 +22,30 @@ from storage_core.format.keys import INT64_MIN
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import AddressRange
 from storage_core.lake.app_id import stream_of_files
-from storage_core.lake.file_store import FileStore
-from storage_core.lake.heads.run_notes import RunNotes, RunSettings
-from storage_core.lake.heads.runs import ShardHeadsRead, read_runs
-from storage_core.lake.table import LakeTable
-from storage_core.lake.takeover.begun_store import BegunState, BegunStore
-from storage_core.lake.takeover.joined_zones import OutOfOrderRows, with_expired, zones_of
-from storage_core.lake.takeover.late_copies import copies_of, out_of_order_rows, places_of
-from storage_core.lake.takeover.part_columns import group_rows, part_addresses
-from storage_core.lake.takeover.positions import origin_stream, own_target
-from storage_core.lake.takeover.rewritten_parts import bring_file, part_again
-from storage_core.lake.takeover.shard_facts import (
+from storage_core.lake.beginning.begun_store import BegunState, BegunStore
+from storage_core.lake.beginning.joined_zones import OutOfOrderRows, with_expired, zones_of
+from storage_core.lake.beginning.late_copies import copies_of, out_of_order_rows, places_of
+from storage_core.lake.beginning.part_columns import group_rows, part_addresses
+from storage_core.lake.beginning.positions import origin_stream, own_target
+from storage_core.lake.beginning.rewritten_parts import bring_file, part_again
+from storage_core.lake.beginning.shard_facts import (
     LogHeads,
     heads_with_files,
     log_heads,
     notes_told,
     ranges_within,
 )
-from storage_core.lake.takeover.table_parts import (
+from storage_core.lake.beginning.table_parts import (
     TableFooter,
     TablePart,
     entry_of,
     read_footers,
 )
-from storage_core.lake.takeover.wide_windows import windows_of
+from storage_core.lake.beginning.wide_windows import windows_of
+from storage_core.lake.file_store import FileStore
+from storage_core.lake.heads.run_notes import RunNotes, RunSettings
+from storage_core.lake.heads.runs import ShardHeadsRead, read_runs
+from storage_core.lake.table import LakeTable
 from storage_core.lake.target import LakeTarget
 from storage_core.parts.snapshot import listed_parts, parts_directory
 from storage_core.platform.durable_file import sync_directory, taking_errors

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from storage_core.lake.takeover.table_parts import TablePart
+from storage_core.lake.beginning.table_parts import TablePart
 from storage_core.parts.part_home import opener_of
 from storage_core.parts.row_groups import PartFile
 from storage_core.parts.snapshot import listed_part

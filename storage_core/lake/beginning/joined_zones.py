@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from storage_core.format.keys import INT64_MAX
 from storage_core.format.zone import Zone, expired_zone, primary_spans, state_counts
-from storage_core.lake.takeover.table_parts import TablePart
+from storage_core.lake.beginning.table_parts import TablePart
 
 ROWS_MAX: Final = 1_000_000
 _BYTES_MAX: Final = 2**32 - 1

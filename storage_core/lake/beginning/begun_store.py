@@ -49,8 +49,8 @@ from storage_core.format.window import Window, encode_window
 from storage_core.format.zone import Zone, encode_zone
 from storage_core.ids.dictionaries.keys import put_new_keys
 from storage_core.ids.dictionaries.schemas import put_new_schemas
-from storage_core.lake.takeover.late_copies import Item
-from storage_core.lake.takeover.shard_facts import LogHeads
+from storage_core.lake.beginning.late_copies import Item
+from storage_core.lake.beginning.shard_facts import LogHeads
 from storage_core.parts.part_list import replace_parts
 
 # What is put into one batch, of things that are many.

@@ -14,14 +14,15 @@ import pytest
 
 from storage_core import Stream, StreamReader, UnavailableError
 from storage_core.catalog import begun_shards
+from storage_core.catalog.begun_shards import put_begun_log
 from storage_core.lake import begin_from_lake
+from storage_core.lake.beginning import begin
+from storage_core.lake.beginning.table_parts import read_footers
 from storage_core.lake.file_store import FileStore
-from storage_core.lake.takeover import begin
-from storage_core.lake.takeover.table_parts import read_footers
 from storage_core.parts.snapshot import parts_directory
 from storage_core.testing import FaultyDisk, SimulatedCrash
+from tests.lake.beginning.beginning_lab import NAME, SHARD, BeginningLab
 from tests.lake.support.synced import syncs
-from tests.lake.takeover.takeover_lab import NAME, SHARD, TakeoverLab
 
 # Each by the name under which the course of it knows it: of a shard that is new in its root, and
 # of one that takes the place of another.
@@ -73,7 +74,7 @@ def test_next_call_begins_as_if_there_had_been_none(lab, had_it_before):
 
 
 def test_store_that_is_not_whole_is_never_a_shard_s(make_lab):
-    lab: TakeoverLab = make_lab()
+    lab: BeginningLab = make_lab()
     lab.published(60)
     heir = lab.new_root()
     crash_at = 1
@@ -152,10 +153,11 @@ def test_begin_that_is_interrupted_leaves_nothing_and_no_thread_at_work(lab, mon
 
 
 def test_all_of_a_log_outlasts_a_loss_of_power_before_it_has_its_place(make_lab, monkeypatch):
-    lab: TakeoverLab = make_lab(jitter=0)
+    lab: BeginningLab = make_lab(jitter=0)
     lab.published(60, 60)
     heir = lab.new_root()
-    usual, checked = begin.put_begun_log, []
+    usual = put_begun_log
+    checked: list[int] = []
 
     def put(files, log, *arguments):
         parts = parts_directory(log.directory)
