@@ -17,6 +17,7 @@ from storage_core import (
     describe_stream,
 )
 from storage_core.lake import BegunShard, LakePosition, lake_target
+from storage_core.platform.overriding import override
 from tests.log.workbench import batch_of
 from tests.unit.connectors.writers import TOPIC, make_stream
 
@@ -80,6 +81,7 @@ def test_own_log_that_has_less_than_the_table_begins_anew(order):
 class GoingOn(ScriptedStarter):
     """A table that is asked while another process of this root stores and publishes the rest."""
 
+    @override
     def positions(self, root, *rest):
         store_rows(root, 100, 0)
         return super().positions(root, *rest)
