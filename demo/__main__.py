@@ -37,7 +37,7 @@ from demo.ledger import (
     read_stored,
     what_became,
 )
-from demo.lost_disk import LAKE_LAG_S, delete_disk, published
+from demo.lost_disk import LAKE_LAG_S, is_disk_deleted, published
 from demo.page import leave_page_up
 from demo.rolled import Rolled, corrected, roll_up, rolled
 from demo.sealed import seal_and_ask
@@ -152,7 +152,7 @@ def _lose_disk(root: Path, worker: _Running) -> None:
     left = published(root).unpublished
     worker.kill()
     worker.wait()
-    delete_disk(root)
+    _await(lambda: is_disk_deleted(root), "the lost disk was not deleted")
     _say(
         "kill -9 of the other worker, and its disk is deleted; "
         f"{left:,} records were not in the lake yet"

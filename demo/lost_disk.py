@@ -35,8 +35,10 @@ def published(root: Path) -> Published:
     )
 
 
-def delete_disk(root: Path) -> None:
-    """Delete all that a machine has stored."""
-    while root.exists():
-        # What belonged to its worker ends behind it, and may write for a moment still.
-        shutil.rmtree(root, ignore_errors=True)
+def is_disk_deleted(root: Path) -> bool:
+    """Delete all that a machine has stored; tell whether it is gone.
+
+    What belonged to its worker ends behind it, and may write for a moment still.
+    """
+    shutil.rmtree(root, ignore_errors=True)
+    return not root.exists()

@@ -62,8 +62,8 @@ class ShardlogError(Exception):
             place.append(f"at {path}")
         super().__init__(f"{message} ({', '.join(place)})" if place else message)
 
-    def placed(self, stream: str, shard: int) -> Self:
-        """Return this error with the stream and shard it did not know."""
+    def placed(self, stream: str, shard: int | None = None) -> Self:
+        """Return this error with the stream, and the shard if it is of one, that it lacked."""
         return type(self)(
             self.message,
             stream=self.stream or stream,

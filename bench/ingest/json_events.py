@@ -17,12 +17,11 @@ from bench.child import answer_of
 from bench.ingest.filling import fill_topic, first_ms
 from bench.ingest.rates import bare_loop, ingest
 from bench.measure import Contestant, Experiment, Measured, Row
-from bench.records import PARTITIONS
+from bench.topics import make_topic
 from bench.workspace import empty_directory
 from connectors.devtools.broker import BROKER
 from connectors.devtools.registry import REGISTRY
 from connectors.devtools.server import Server
-from connectors.kafka import Admin
 from connectors.registry import RegistryClient, RegistrySettings
 from storage_core import SystemClock
 from typed_events import EventStore, Status
@@ -61,7 +60,7 @@ def _contestants(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
         client = RegistryClient(RegistrySettings.parse({"url": registry.address}), kind="JSON")
         number = client.register(f"{_CLEAN}-value", json.dumps(_SCHEMA))
         for topic, bad_one_in in ((_CLEAN, None), (_POISONED, _BAD_ONE_IN)):
-            Admin({"bootstrap.servers": broker.address}).create_topic(topic, PARTITIONS, {})
+            make_topic(broker.address, topic)
             answer_of(_fill, broker.address, topic, _RECORDS, number, bad_one_in)
 
         def stored(more: Sequence[str], topic: str = _CLEAN, bad: int = 0) -> Measured:

@@ -22,6 +22,7 @@ import numpy as np
 from bench.child import child_process
 from bench.measure import Contestant, Experiment, Measured, Row, check_pace
 from bench.records import PARTITIONS
+from bench.topics import make_topic
 from bench.workspace import await_records, await_shards, committed, empty_directory
 from connectors.devtools.broker import BROKER, KAFKA, KAFKA_VERSION
 from connectors.devtools.fetch import Bundle, fetched
@@ -68,7 +69,7 @@ def _latency(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
 
         def ours() -> Measured:
             topic = f"paced{next(numbers)}"
-            Admin({"bootstrap.servers": broker.address}).create_topic(topic, PARTITIONS, {})
+            make_topic(broker.address, topic)
             records = _PACE * _PACE_SECONDS
             with (
                 empty_directory(workspace) as root,
@@ -144,7 +145,7 @@ def _takeover(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
 
         def ours() -> Measured:
             topic = f"taken{next(numbers)}"
-            Admin({"bootstrap.servers": broker.address}).create_topic(topic, 1, {})
+            make_topic(broker.address, topic, 1)
             with (
                 empty_directory(workspace) as root,
                 running_worker(broker.address, topic, root) as owner,

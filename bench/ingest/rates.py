@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from bench.child import answer_of, memory_peak
 from bench.measure import Contestant, Experiment, Measured, Row
 from bench.records import PARTITIONS
+from bench.topics import make_topic
 from bench.workspace import empty_directory
 from connectors.cli.commands.worker import tune_process
 from connectors.devtools.broker import BROKER
@@ -42,7 +43,7 @@ _CLOCK: Final = SystemClock()
 def filled_topic(workspace: Path, records: int, value_bytes: int) -> Iterator[tuple[str, str]]:
     """Yield a broker's address and a topic of so many records."""
     with Server(BROKER, workspace / "broker") as broker:
-        Admin({"bootstrap.servers": broker.address}).create_topic("filled", PARTITIONS, {})
+        make_topic(broker.address, "filled")
         answer_of(fill, broker.address, "filled", records, value_bytes, PARTITIONS)
         yield broker.address, "filled"
 

@@ -21,11 +21,10 @@ import pyarrow.parquet as pq
 from bench.child import answer_of, child_process
 from bench.ingest.latency import pace, running_worker
 from bench.measure import Contestant, Experiment, Measured, Row, check_pace
-from bench.records import PARTITIONS
+from bench.topics import make_topic
 from bench.workspace import await_records, empty_directory
 from connectors.devtools.broker import BROKER
 from connectors.devtools.server import Server
-from connectors.kafka import Admin
 from storage_core import SystemClock
 
 _LAG_S: Final = float(os.environ.get("SHARDLOG_BENCH_LAKE_LAG_S", "10"))
@@ -45,7 +44,7 @@ def _freshness(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
 
         def ours() -> Measured:
             topic = f"paced{next(numbers)}"
-            Admin({"bootstrap.servers": broker.address}).create_topic(topic, PARTITIONS, {})
+            make_topic(broker.address, topic)
             with empty_directory(workspace) as place:
                 settings = {
                     "stream.lake": os.fspath(place / "table"),

@@ -20,8 +20,8 @@ from bench.log.sensors import ENTRIES, readings
 from bench.measure import Contestant, Experiment, Measured, Row
 from storage_core import Stream, StreamOptions, StreamReader
 from storage_core.lake import lake_target, publish_stream
+from storage_core.lake.app_id import stream_of
 from storage_core.lake.image_names import image_of_path, shard_directory
-from storage_core.lake.publishing.publication import stream_of
 from storage_core.lake.table import LakeTable, TableFile
 
 _FILES: Final = int(os.environ.get("SHARDLOG_BENCH_LAKE_FILES", "10000"))

@@ -19,10 +19,10 @@ from typing import Final
 from bench.child import answer_of
 from bench.ingest.rates import fill, ingest
 from bench.measure import Contestant, Experiment, Measured, Row
+from bench.topics import make_topic
 from bench.workspace import committed, empty_directory
 from connectors.devtools.broker import BROKER
 from connectors.devtools.server import Server
-from connectors.kafka import Admin
 from storage_core import Stream
 from storage_core.lake import publish_stream
 
@@ -41,7 +41,7 @@ def _takeover(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
     lost.mkdir()
     numbers = count()
     with Server(BROKER, workspace / "broker") as broker:
-        Admin({"bootstrap.servers": broker.address}).create_topic(_TOPIC, 1, {})
+        make_topic(broker.address, _TOPIC, 1)
         answer_of(fill, broker.address, _TOPIC, _PUBLISHED, _VALUE_BYTES, 1)
         answer_of(_ingest, broker.address, lost, table, _PUBLISHED)
         with Stream.open(lost, _TOPIC) as stream:

@@ -26,10 +26,11 @@ from bench.measure import Contestant, Experiment, Measured, Row
 from bench.records import FIRST_PRIMARY, PARTITIONS
 from bench.spark.queries import rates_of
 from bench.spark.rates import SHARDS, kafkas, spark_process, warmed
+from bench.topics import FOR_EVER, make_topic
 from bench.workspace import await_compaction, empty_directory
 from connectors.devtools.broker import BROKER
 from connectors.devtools.server import Server
-from connectors.kafka import Admin, Producer
+from connectors.kafka import Producer
 from storage_core import SchemaEntry, Stream, StreamReader
 from storage_core.avro import AvroSchema
 from streaming_jobs.jobs.roll_up import roll_up
@@ -44,7 +45,6 @@ _SPAN_MS: Final = 3 * 3_600_000
 _SCHEMA_ID: Final = 7
 _NAME: Final = "measured"
 _FIELD: Final = "temperature"
-_FOR_EVER: Final = {"retention.ms": "-1"}
 _SCHEMA: Final = json.dumps(
     {
         "type": "record",
@@ -176,7 +176,7 @@ def _contestants(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
     _fill_stream(root)
     jars = [*connector_jars(), *avro_jars()]
     with Server(BROKER, workspace / "broker") as broker, spark_process(workspace, jars) as spark:
-        Admin({"bootstrap.servers": broker.address}).create_topic(_NAME, PARTITIONS, _FOR_EVER)
+        make_topic(broker.address, _NAME, settings=FOR_EVER)
         answer_of(_fill_topic, broker.address)
         await_compaction(root)
         options = kafkas(broker.address, _NAME)

@@ -17,10 +17,10 @@ from bench.measure import Contestant, Experiment, Measured, Row, check_pace
 from bench.records import PARTITIONS, record_batches
 from bench.spark import queries
 from bench.spark.rates import SHARDS, kafkas, ours, spark_process, warmed
+from bench.topics import make_topic
 from bench.workspace import await_shards, empty_directory
 from connectors.devtools.broker import BROKER
 from connectors.devtools.server import Server
-from connectors.kafka import Admin
 from storage_core import Stream
 from tests.broker.support.spark_kafka import connector_jars
 
@@ -103,7 +103,7 @@ def _latency(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
 
         def follow(*, is_ours: bool = False, through_files: bool = False) -> Measured:
             topic = f"paced{next(numbers)}"
-            Admin({"bootstrap.servers": broker.address}).create_topic(topic, PARTITIONS, {})
+            make_topic(broker.address, topic)
             with ExitStack() as running:
                 options = kafkas(broker.address, topic)
                 if is_ours:

@@ -21,10 +21,11 @@ from bench.measure import Contestant, Experiment, Measured, Row
 from bench.records import FIRST_PRIMARY, PARTITIONS
 from bench.spark import queries
 from bench.spark.rates import SHARDS, ours, spark_process, warmed
+from bench.topics import FOR_EVER, make_topic
 from bench.workspace import await_compaction
 from connectors.devtools.broker import BROKER
 from connectors.devtools.server import Server
-from connectors.kafka import Admin, Producer
+from connectors.kafka import Producer
 from storage_core import SchemaEntry, Stream
 from storage_core.avro import AvroSchema
 from tests.broker.support.spark_kafka import avro_jars, connector_jars
@@ -32,8 +33,6 @@ from tests.broker.support.spark_kafka import avro_jars, connector_jars
 _ROWS: Final = 2_000_000
 _VALUES: Final = 10_000
 _SCHEMA_ID: Final = 7
-# The records are as old as the log's.
-_FOR_EVER: Final = {"retention.ms": "-1"}
 _TOPIC: Final = "typed"
 _FIELDS: Final[Mapping[str, Any]] = {
     "device": "int",
@@ -118,7 +117,7 @@ def _typed(workspace: Path) -> Iterator[Mapping[str, Contestant]]:
     _fill_stream(root)
     jars = [*connector_jars(), *avro_jars()]
     with Server(BROKER, workspace / "broker") as broker, spark_process(workspace, jars) as spark:
-        Admin({"bootstrap.servers": broker.address}).create_topic(_TOPIC, PARTITIONS, _FOR_EVER)
+        make_topic(broker.address, _TOPIC, settings=FOR_EVER)
         answer_of(_fill_topic, broker.address)
         await_compaction(root)
         kafka = {

@@ -105,14 +105,19 @@ def put_begun_log(
             shard has there, so that it may go once they have all of its rows.
 
     Raises:
-        UnavailableError: Another log has come there since; or a writer holds the shard, or the
-            disk refuses. Nothing was changed.
+        UnavailableError: Another log has come there since, or the stream has got another lake; or
+            a writer holds the shard, or the disk refuses. Nothing was changed.
         CorruptionError: The stream's files are damaged. Damage of the log that was there does not
             matter.
     """
     stream, shard = files.directory, log.shard
     with taking_errors(stream, "putting a log in its place"), locked(stream):
+        lake = files.settings.options.lake
         files = replace(files, shards_open=frozenset()).reread()
+        if files.settings.options.lake != lake:
+            # Its parts would be looked for where they are not.
+            message = "the stream has got another lake meanwhile; try again"
+            raise UnavailableError(message, stream=files.meta.name, shard=shard)
         if files.settings.lineages.get(shard) != log.replaced:
             message = "another process has put a log in the shard's place; try again"
             raise UnavailableError(message, stream=files.meta.name, shard=shard)

@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Final
 from storage_core.platform.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from storage_core.lake.beginning.begin import BegunShard, begin_from_lake
+    from storage_core.lake.beginning.positions import LakePosition, lake_positions
+    from storage_core.lake.beginning.prospects import BeginProspect, begin_prospects
+    from storage_core.lake.beginning.starter import LakeStarter
     from storage_core.lake.maintenance.comparison import check_lake
     from storage_core.lake.maintenance.report import LakeCheck, LakeProblem, LakeVacuum
     from storage_core.lake.maintenance.vacuuming import vacuum_stream
@@ -35,10 +39,6 @@ if TYPE_CHECKING:
     from storage_core.lake.repair.repair import repair_lake
     from storage_core.lake.repair.report import LakeRepair, RepairedFile
     from storage_core.lake.status import lake_status, shard_status
-    from storage_core.lake.takeover.begin import BegunShard, begin_from_lake
-    from storage_core.lake.takeover.positions import LakePosition, lake_positions
-    from storage_core.lake.takeover.prospects import BeginProspect, begin_prospects
-    from storage_core.lake.takeover.starter import LakeStarter
     from storage_core.lake.target import LakeTarget, lake_target
     from storage_core.lake.version_files import TableFiles, table_files
 else:
@@ -66,10 +66,10 @@ else:
             "repair.repair": ("repair_lake",),
             "repair.report": ("LakeRepair", "RepairedFile"),
             "status": ("lake_status", "shard_status"),
-            "takeover.begin": ("BegunShard", "begin_from_lake"),
-            "takeover.positions": ("LakePosition", "lake_positions"),
-            "takeover.prospects": ("BeginProspect", "begin_prospects"),
-            "takeover.starter": ("LakeStarter",),
+            "beginning.begin": ("BegunShard", "begin_from_lake"),
+            "beginning.positions": ("LakePosition", "lake_positions"),
+            "beginning.prospects": ("BeginProspect", "begin_prospects"),
+            "beginning.starter": ("LakeStarter",),
             "version_files": ("TableFiles", "table_files"),
             "target": ("LakeTarget", "lake_target"),
             "maintenance.vacuuming": ("vacuum_stream",),

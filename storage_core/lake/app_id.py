@@ -12,7 +12,11 @@ them goes on in the table of the one before.
 from dataclasses import dataclass
 from typing import Final
 
+from storage_core.catalog import root_file
+from storage_core.catalog.stream_file import StreamFiles
 from storage_core.catalog.stream_meta import StreamMeta
+from storage_core.errors import InvalidRequestError
+from storage_core.reader import StreamReader
 
 _OURS: Final = "shardlog"
 # Delta's description of a table has room for a sentence. It is written with the table at once.
@@ -61,6 +65,27 @@ def lake_stream(meta: StreamMeta, root_id: str) -> LakeStream:
     if meta.origin is not None:
         return LakeStream(meta.name, meta.origin.topic_id)
     return LakeStream(meta.name, f"{root_id}-{meta.incarnation}")
+
+
+def stream_of_files(files: StreamFiles) -> LakeStream:
+    """Return what a stream is called in its table, by its files.
+
+    Raises:
+        InvalidRequestError: They are those of an archived log.
+    """
+    if files.is_archived:
+        message = "an archived log is not published; the log in its place is"
+        raise InvalidRequestError(message, stream=files.meta.name)
+    return lake_stream(files.meta, root_file.root_id(files.directory.parent))
+
+
+def stream_of(reader: StreamReader) -> LakeStream:
+    """Return what the stream of a reader is called in its table.
+
+    Raises:
+        InvalidRequestError: The reader has an archived log.
+    """
+    return stream_of_files(reader.rows.shards.files)
 
 
 def owner_number(lineage: str) -> int:

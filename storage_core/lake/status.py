@@ -4,10 +4,10 @@ from dataclasses import replace
 from os import PathLike
 from typing import Final
 
+from storage_core.lake.app_id import stream_of
 from storage_core.lake.publish import target_of
 from storage_core.lake.publishing.followed import follower_of
 from storage_core.lake.publishing.ownership import log_of
-from storage_core.lake.publishing.publication import stream_of
 from storage_core.lake.publishing.report import LakeStatus, ShardLakeStatus
 from storage_core.lake.table import LakeTable
 from storage_core.lake.target import LakeTarget

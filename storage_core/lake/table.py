@@ -160,9 +160,8 @@ class LakeTable:
             shard: The shard whose files; None for those of all.
         """
         with self._errors("listing the table's files"):
-            sizes = self._loaded.sizes
-        directory = "" if shard is None else shard_directory(shard)
-        return {path: size for path, size in sizes.items() if path.startswith(directory)}
+            loaded = self._loaded
+            return dict(loaded.sizes if shard is None else loaded.shard_sizes(shard))
 
     def rows(self, shard: int) -> dict[str, int]:
         """Return how many rows files of a shard have, of those whose statistics say so."""

@@ -6,8 +6,8 @@ from os import PathLike
 
 import pyarrow as pa
 
+from storage_core.lake.app_id import stream_of
 from storage_core.lake.publish import target_of
-from storage_core.lake.publishing.publication import stream_of
 from storage_core.lake.table import LakeTable
 from storage_core.lake.target import LakeTarget
 from storage_core.reader import StreamReader

@@ -6,13 +6,10 @@ A frame has the files of one version of the table. What is published later is in
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from storage_core import InvalidRequestError
-from streaming_jobs.common.spark_features import lacks_split_floats
 from streaming_jobs.parts.casts import named
 from streaming_jobs.parts.frame import FILE_OPTIONS, as_written
 
@@ -28,11 +25,7 @@ def table_frame(spark: SparkSession, table: "TableFiles") -> DataFrame:
     """Return the rows of one version of a table, with its columns.
 
     Conditions on `shard` choose files, others groups of rows by their statistics.
-
-    Raises:
-        InvalidRequestError: Spark, as it is set, cannot read the table's floats.
     """
-    _refuse_floats(spark, table.columns)
     schema: StructType = _untyped(table.columns)
     if not table.paths:
         return spark.createDataFrame([], schema)
@@ -43,16 +36,3 @@ def table_frame(spark: SparkSession, table: "TableFiles") -> DataFrame:
     rows = reading.parquet(*files)
     # It puts columns of directories behind all others.
     return rows.select(*map(named, schema.names))
-
-
-def _refuse_floats(spark: SparkSession, columns: pa.Schema) -> None:
-    setting = lacks_split_floats(spark)
-    if setting is None:
-        return
-    for column in columns:
-        if pa.types.is_floating(column.type):
-            message = (
-                f"Spark {spark.version} cannot read the numbers of {column.name!r} from Parquet, "
-                f"which are BYTE_STREAM_SPLIT, with {setting}: set it to false"
-            )
-            raise InvalidRequestError(message)

@@ -7,11 +7,13 @@ from threading import Barrier, Thread
 import pyarrow as pa
 import pytest
 
-from storage_core import CorruptionError, InvalidRequestError
+from storage_core import CorruptionError, InvalidRequestError, UnsupportedFormatError
+from storage_core.lake.delta import shard_notes
 from storage_core.lake.file_store import FileStore
 from storage_core.lake.shard_change import ShardChange
 from storage_core.lake.table import LakeConflictError, LakeFileGoneError, LakeTable
-from tests.lake.support.stores import Store
+from tests.lake.support.stores import DirectoryStore, Store
+from tests.lake.support.synced import syncs
 from tests.lake.support.table_lab import COLUMNS, SHARD, STREAM, TableLab, path_of
 
 WAIT_S = 300.0
@@ -46,6 +48,17 @@ def test_commit_adds_files_and_says_how_far(store: Store) -> None:
     assert lab.addresses() == [1, 2]
     assert lab.other().published(SHARD) == 3
     assert set(lab.other().files(SHARD)) == {path_of(1, 1), path_of(2, 2)}
+
+
+def test_what_is_committed_into_a_directory_outlasts_a_loss_of_power(tmp_path) -> None:
+    store = DirectoryStore(tmp_path)
+    lab = TableLab(store)
+    place = lab.target.directory
+    assert place is not None
+    with syncs() as synced:
+        lab.keep(1)
+    named = {place / path_of(1, 1), place / "_delta_log" / f"{lab.table.version:020}.json"}
+    assert {*named, *(path.parent for path in named)} <= synced
 
 
 def test_commit_that_moves_no_file_says_how_far(store: Store) -> None:
@@ -224,6 +237,31 @@ def test_what_is_published_is_read_from_the_log_where_no_commit_notes_it(store: 
     other.commit(SHARD, [], [], 4)
     assert (lab.other().published(SHARD), lab.other().owner(SHARD)) == (4, 7)
     assert lab.other().published(SHARD + 1) is None
+
+
+def test_notes_of_a_later_shardlog_are_refused(store: Store, monkeypatch) -> None:
+    lab = TableLab(store)
+    lab.keep(1)
+    loaded_before = lab.other()
+    with monkeypatch.context() as later:
+        later.setattr(shard_notes, "FORMAT", shard_notes.FORMAT + 1)
+        lab.keep(2)
+    for load in (lab.other, loaded_before.reload):
+        with pytest.raises(UnsupportedFormatError, match="a later shardlog publishes there"):
+            load()
+
+
+@pytest.mark.parametrize("note", ["[]", "{", '{"shards": {"3": [1, 2, 3]}, "whole": true}'])
+def test_notes_that_nobody_wrote_are_damage(note) -> None:
+    with pytest.raises(CorruptionError, match="cannot be read"):
+        shard_notes.newest_notes([{"shardlog": note}])
+
+
+def test_notes_of_before_there_was_a_format_are_read() -> None:
+    note = '{"whole": false, "shards": {"3": [20, 7]}}'
+    notes = shard_notes.newest_notes([{"shardlog": note}])
+    assert notes is not None
+    assert notes.of(3) == (20, 7)
 
 
 def test_every_tenth_version_is_a_checkpoint(store: Store) -> None:

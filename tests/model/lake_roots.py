@@ -26,24 +26,24 @@ from storage_core import (
     StreamOptions,
     UnavailableError,
 )
+from storage_core.lake.beginning.begin import begin_from_lake
 from storage_core.lake.file_store import FileStore, OpenedFile
 from storage_core.lake.image_names import whole_image_name
 from storage_core.lake.repair.repair import repair_lake
 from storage_core.lake.table import LakeTable
-from storage_core.lake.takeover.begin import begin_from_lake
 from storage_core.testing import ManualClock, SimulatedCrash
 from tests.lab import as_arrow
-from tests.lake.publish.publish_lab import BEFORE, BEHIND, Changes
+from tests.lake.beginning.beginning_lab import NAME, SHARD, Root
+from tests.lake.publish.publish_lab import BEFORE, BEHIND, Calls, Changes, see_to_failure
 from tests.lake.repair.repair_lab import flipped
 from tests.lake.support.stores import DirectoryStore
-from tests.lake.takeover.takeover_lab import NAME, SHARD, Root
 from tests.model.keyed import id_of
 from tests.model.plain_shard import PlainRow, PlainShard
 from tests.strategies import Given
 
 # Each call by which a publish or a begin asks a store for something.
 CALLS: Final[Sequence[tuple[type, str]]] = (
-    *((LakeTable, name) for name in ("open", "create", "add_columns", "commit", "reload")),
+    *((LakeTable, name) for name in ("open", "create", "add_columns", "commit_all", "reload")),
     *((FileStore, name) for name in ("put", "get", "opened", "listed", "delete")),
     (OpenedFile, "read"),
 )
@@ -53,14 +53,16 @@ Fields = tuple[Any, ...]
 
 
 @contextmanager
-def failing(call: int, error: type[BaseException], *, behind: bool) -> Iterator[None]:
+def failing(call: int, error: type[BaseException], *, behind: bool) -> Iterator[Calls]:
     """Let the n-th call to a store fail, before it took effect or behind that."""
-    calls = itertools.count(1)
+    calls, numbers = Calls(), itertools.count(1)
 
     def counted(usual: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(usual)
         def fails(*arguments: Any, **named: Any) -> Any:
-            is_last = next(calls) == call
+            calls.count = next(numbers)
+            is_last = calls.count == call
+            calls.has_failed |= is_last
             if is_last and not behind:
                 raise error(BEFORE)
             answer = usual(*arguments, **named)
@@ -79,7 +81,23 @@ def failing(call: int, error: type[BaseException], *, behind: bool) -> Iterator[
                 else counted(usual)
             )
             patches.enter_context(patch.object(owner, name, other))
-        yield
+        yield calls
+
+
+def fail_in(
+    do: Callable[[], object], call: int, error: type[BaseException], *, behind: bool
+) -> None:
+    """Do something of which the n-th call to a store fails; an earlier one, if it has fewer."""
+
+    def attempt(number: int) -> Calls:
+        with (
+            suppress(SimulatedCrash, UnavailableError, ForeignDataError),
+            failing(number, error, behind=behind) as calls,
+        ):
+            do()
+        return calls
+
+    see_to_failure(attempt, call)
 
 
 class Roots:
@@ -157,11 +175,7 @@ class Roots:
         self.publish()
 
     def fail_to_publish(self, call: int, error: type[BaseException], behind: bool) -> None:
-        with (
-            suppress(SimulatedCrash, UnavailableError, ForeignDataError),
-            failing(call, error, behind=behind),
-        ):
-            self.owner.publish()
+        fail_in(self.owner.publish, call, error, behind=behind)
 
     def damage(self, place: int, in_store: bool) -> None:
         """Let a file be damaged that the owner has and the store, here or there; repair it."""
@@ -290,8 +304,7 @@ class Roots:
     def _take_over(
         self, heir: Root, call: int, error: type[BaseException], *, behind: bool
     ) -> None:
-        with suppress(SimulatedCrash, UnavailableError), failing(call, error, behind=behind):
-            begin_from_lake(heir.root, NAME, [SHARD])
+        fail_in(lambda: begin_from_lake(heir.root, NAME, [SHARD]), call, error, behind=behind)
         begun = begin_from_lake(heir.root, NAME, [SHARD])
         end = begun[SHARD].end if begun else 0
         assert end == self._published()

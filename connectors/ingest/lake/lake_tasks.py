@@ -18,7 +18,7 @@ from connectors.ingest.assignment.lake_start import (
     is_alone,
     unreachable,
 )
-from storage_core import ShardlogError, UnavailableError, shard_progress
+from storage_core import ShardLockedError, ShardlogError, UnavailableError, shard_progress
 from storage_core.lake import LakeStarter, LakeTarget
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class LakeTask:
             try:
                 self._outcome = self._carry_out(self.order)
             except ShardlogError as error:
-                self._outcome = _of_topic(error, self.order.topic)
+                self._outcome = error.placed(self.order.topic)
 
 
 def start_shards(order: LakeOrder) -> LakeAnswer:
@@ -164,6 +164,12 @@ def started_by(starter: Starter, order: LakeOrder) -> LakeAnswer:
             # Of a log that cannot be read, opening it tells.
             and not (shard in local and local[shard] is None)
         ]
+        writers = [progress[at].owner for at, _ in chosen if at in progress]
+        if any(writers):
+            # What it goes on to store would be beneath the new log, and nothing could be begun.
+            message = f"another writer holds the shard: {next(filter(None, writers))}"
+            faults[number] = ShardLockedError(message, stream=topic, shard=number)
+            continue
         if number in dict(chosen) and is_alone(positions[number], local.get(number), side):
             alone[number] = positions[number].published
             # Rows that were retried here are with those that their dead letters are of.
@@ -216,8 +222,3 @@ def _begin(
     for shard in shards:
         outcomes.update(_begin(order, starter, [shard]))
     return outcomes
-
-
-def _of_topic(error: ShardlogError, topic: str) -> ShardlogError:
-    """Return an error of a table or its store as one of all partitions of a topic."""
-    return error if error.stream is not None else type(error)(error.message, stream=topic)

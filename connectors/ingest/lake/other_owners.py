@@ -1,9 +1,9 @@
 """Partitions that are ours while another log publishes their shards: they are taken anew.
 
 Kafka gives a partition to one worker of a group, whose log is to be the one that publishes it.
-Where the table names another log as owner all the same, as that of a worker which woke when it had
-lost the partition, or of a root that was told to take over, what is stored here would never be
-published. So the shard is closed, and begins from the lake as if the partition came.
+The table may name another log as owner all the same: that of a worker which woke when it had lost
+the partition, or of a root that was told to take over. What is stored here would never be published
+then. So the shard is closed, and begins from the lake as if the partition came.
 
 Not in static mode: nobody says there whose a partition is, and two workers of two roots would take
 it from each other for ever. Belongs to the worker's thread.

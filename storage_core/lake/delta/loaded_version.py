@@ -12,6 +12,7 @@ from storage_core.lake.app_id import LakeStream
 from storage_core.lake.delta.commits import commit_id_of, is_same_commit, naming
 from storage_core.lake.delta.shard_notes import ShardNote, ShardNotes, newest_notes
 from storage_core.lake.delta.state import file_sizes
+from storage_core.lake.image_names import shard_directory
 
 # So many commits are looked through for a note, which the newest has nearly always.
 _LOOKED_THROUGH: Final = 10
@@ -30,6 +31,7 @@ class LoadedVersion:
         self.delta = delta
         self._stream = stream
         self._sizes: dict[str, int] | None = None
+        self._by_directory: dict[str, dict[str, int]] = {}
         commits: list[dict[str, Any]] = []
         notes: ShardNotes | None = None
         for count in (1, _LOOKED_THROUGH):
@@ -46,7 +48,16 @@ class LoadedVersion:
         """The path of each file, and how many bytes it has."""
         if self._sizes is None:
             self._sizes = file_sizes(self.delta)
+            by_directory: dict[str, dict[str, int]] = {}
+            for path, size in self._sizes.items():
+                directory = path[: path.find("/") + 1]
+                by_directory.setdefault(directory, {})[path] = size
+            self._by_directory = by_directory
         return self._sizes
+
+    def shard_sizes(self, shard: int) -> dict[str, int]:
+        """Return the path of each file of a shard, and how many bytes it has."""
+        return self._by_directory.get(shard_directory(shard), {}) if self.sizes else {}
 
     def note(self, shard: int) -> ShardNote:
         """Return up to where a shard is published, and by whom."""

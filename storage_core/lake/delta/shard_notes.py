@@ -4,6 +4,10 @@ The `txn` actions say the same, and are what counts for every other program. But
 log again for each of them that it is asked for; the note comes with the newest commit. It is
 written from the state that the commit follows, in the same file as the actions: a commit of another
 program, or one of ours that changes no shard, has none, and the last note before it holds.
+
+    {"format": 1, "whole": true, "shards": {"3": [published, owner]}}
+
+A note without a format is of the first one.
 """
 
 import json
@@ -11,8 +15,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from storage_core.errors import CorruptionError, UnsupportedFormatError
 from storage_core.lake.image_names import SHARD
 
+FORMAT: Final = 1
 _KEY: Final = "shardlog"
 _PUBLISHED: Final = "published"
 _MADE: Final = "CREATE TABLE"
@@ -58,7 +64,7 @@ class ShardNotes:
         Args:
             ends: Up to which address the shards are published that it changes.
         """
-        noted = {"whole": self.is_whole, "shards": self.shards}
+        noted = {"format": FORMAT, "whole": self.is_whole, "shards": self.shards}
         return {
             SHARD: ",".join(map(str, ends)),
             _PUBLISHED: ",".join(map(str, ends.values())),
@@ -71,11 +77,15 @@ def newest_notes(commits: Iterable[Mapping[str, Any]]) -> ShardNotes | None:
 
     Args:
         commits: What neighbouring commits say of themselves, the newest first.
+
+    Raises:
+        UnsupportedFormatError: A later shardlog noted it.
+        CorruptionError: No shardlog noted it so.
     """
     for commit in commits:
         noted = commit.get(_KEY)
         if isinstance(noted, str):
-            return _decoded(json.loads(noted))
+            return _decoded(noted)
         if _PUBLISHED in commit:
             # It changed shards, and notes nothing.
             return ShardNotes()
@@ -85,6 +95,23 @@ def newest_notes(commits: Iterable[Mapping[str, Any]]) -> ShardNotes | None:
     return None
 
 
-def _decoded(noted: dict[str, Any]) -> ShardNotes:
-    shards = {int(shard): ShardNote(*note) for shard, note in noted["shards"].items()}
-    return ShardNotes(shards, bool(noted["whole"]))
+def _decoded(text: str) -> ShardNotes:
+    try:
+        noted: dict[str, Any] = json.loads(text)
+        written_as = noted.get("format", 1)
+        if written_as != FORMAT:
+            message = (
+                f"a commit of the table notes its shards in format {written_as}, and this shardlog "
+                f"knows {FORMAT}: a later shardlog publishes there; install that one here"
+            )
+            raise UnsupportedFormatError(message)
+        shards = {int(shard): _note(*note) for shard, note in noted["shards"].items()}
+        return ShardNotes(shards, bool(noted["whole"]))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        message = "what a commit of the table notes of its shards cannot be read"
+        raise CorruptionError(message) from error
+
+
+def _note(published: int | None, owner: int | None) -> ShardNote:
+    """Return a note whose values are numbers, if they are there."""
+    return ShardNote(*(None if value is None else int(value) for value in (published, owner)))

@@ -77,12 +77,12 @@ def read_run_file(path: Path, digest: str) -> tuple[pa.Table, RunNotes]:
                 ("thrift_string_size_limit", "thrift_container_size_limit"), _METADATA_BYTES_MAX
             )
             with _parquet.ParquetFile(path, **limits) as file:
+                # Before its rows: a later shardlog may have others.
+                notes = decode_notes((file.metadata.metadata or {}).get(_NOTES))
                 table: Any = file.read(use_threads=False)
-                metadata = file.metadata.metadata or {}
         except (pa.ArrowException, MemoryError) as error:
             message = f"a heads run cannot be read: {error}"
             raise UnavailableError(message) from error
-    notes = decode_notes(metadata.get(_NOTES))
     table = table.replace_schema_metadata(None)
     if _DEAD_LETTER not in table.schema.names:
         return table, notes

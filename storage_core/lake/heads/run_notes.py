@@ -101,7 +101,10 @@ def decode_notes(data: bytes | None) -> RunNotes:
         document: dict[str, Any] = json.loads(data or b"")
         written_as = document["format"]
         if written_as != FORMAT:
-            message = f"a heads run is of format {written_as}, and this shardlog knows {FORMAT}"
+            message = (
+                f"a heads run is of format {written_as}, and this shardlog knows {FORMAT}: a later "
+                "shardlog wrote it; install that one here"
+            )
             raise UnsupportedFormatError(message)
         settings = RunSettings(
             *(document[name] for name in ("unit", "window", "jitter", "key_mode"))

@@ -127,8 +127,8 @@ def read_runs(table: LakeTable, shard: int, begin: int, end: int) -> ShardHeadsR
     """Return what the runs of a shard say of the rows of some addresses.
 
     Runs that follow each other are taken, or what covers as much as there is. Those beyond `end`
-    are of commits that failed, and those of other logs than the table's owner may be of other rows.
-    A damaged one counts as missing.
+    are of commits that failed, and those of other logs than the table's owner may be of other rows,
+    or note what another log has expired. A damaged one counts as missing.
 
     Args:
         table: The table.
@@ -147,18 +147,21 @@ def read_runs(table: LakeTable, shard: int, begin: int, end: int) -> ShardHeadsR
     tries = 0
     with TemporaryDirectory(prefix="shardlog-heads-") as directory:
         while True:
-            files = stored_runs(table, shard)
+            files, owner = stored_runs(table, shard), table.owner(shard)
+            valid = runs_of_owner([*runs_among(files), *notes_among(files)], owner)
+            # Those of before are in each run that was written since.
+            alone = [run for run in valid if run.begin == run.end == end]
             try:
-                runs = runs_of_owner(runs_among(files), table.owner(shard))
+                runs = [run for run in valid if run.begin < run.end]
                 chain = _read_chain(table, runs, addresses, done, damaged, directory)
-                # Those of before are in each run that was written since.
-                notes = [run for run in notes_among(files) if run.end == end]
-                notes = _read_sound(table, notes, done, damaged, directory)
+                alone = [run for run in alone if _is_sound(table, run, done, damaged, directory)]
             except LakeFileGoneError:
                 tries += 1
                 if tries == _TRIES_MAX:
                     raise
             else:
+                # Where the owner says something, it is the newest.
+                notes = sorted(alone, key=lambda run: run.log == owner)
                 return _together(chain, notes, done, addresses, damaged)
 
 
@@ -174,38 +177,32 @@ def _read_chain(  # noqa: PLR0913 - what was read before is not read again
     while True:
         sound = [run for run in runs if run.path not in damaged]
         chain = chain_of(sound, addresses.start, addresses.end)
-        for run in chain:
-            if run in done:
-                continue
-            try:
-                done[run] = read_run(table, run, Path(directory))
-            except UnsupportedFormatError:
-                raise
-            except CorruptionError:
-                damaged.add(run.path)
-                break
-        else:
+        if all(_is_sound(table, run, done, damaged, directory) for run in chain):
             return chain
 
 
-def _read_sound(
+def _is_sound(
     table: LakeTable,
-    runs: list[RunName],
+    run: RunName,
     done: dict[RunName, tuple[pa.Table, RunNotes]],
     damaged: set[str],
     directory: str,
-) -> list[RunName]:
-    """Read runs; return those that are not damaged."""
-    sound = []
-    for run in runs:
-        try:
-            if run not in done:
-                done[run] = read_run(table, run, Path(directory))
-        except CorruptionError:
-            damaged.add(run.path)
-        else:
-            sound.append(run)
-    return sound
+) -> bool:
+    """Read a run, unless it was read before; tell whether it is as it was written.
+
+    Raises:
+        UnsupportedFormatError: A later shardlog wrote it: what it says counts all the same.
+    """
+    if run in done:
+        return True
+    try:
+        done[run] = read_run(table, run, Path(directory))
+    except UnsupportedFormatError:
+        raise
+    except CorruptionError:
+        damaged.add(run.path)
+        return False
+    return True
 
 
 def _together(

@@ -290,7 +290,7 @@ class HeadsRuns:
             parts.cut,
             tuple(followed.dead_letters(addresses.start, addresses.end)),
             parts.gaps,
-            tuple(AddressRange(*skipped) for skipped in self._reader.gaps()[shard]),
+            tuple(followed.state().skipped),
         )
 
 

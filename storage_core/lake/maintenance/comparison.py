@@ -23,6 +23,7 @@ from typing import Final
 from storage_core.errors import ShardlogError, UnavailableError
 from storage_core.format.part_entry import PartEntry, ShardParts
 from storage_core.format.shard_state import AddressRange
+from storage_core.lake.app_id import stream_of
 from storage_core.lake.image_names import ImageName, image_of_path, whole_image_name
 from storage_core.lake.maintenance.addresses import visible_addresses
 from storage_core.lake.maintenance.heads import heads_problems
@@ -43,7 +44,6 @@ from storage_core.lake.publishing.mirror import (
     next_step,
     parts_without_files,
 )
-from storage_core.lake.publishing.publication import stream_of
 from storage_core.lake.status import shard_status
 from storage_core.lake.table import LakeTable
 from storage_core.lake.target import LakeTarget

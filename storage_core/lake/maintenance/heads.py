@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from storage_core.errors import CorruptionError
+from storage_core.errors import CorruptionError, UnsupportedFormatError
 from storage_core.format.shard_state import AddressRange
 from storage_core.lake.heads.run_names import chain_of, runs_of_owner, uncovered
 from storage_core.lake.heads.runs import listed_runs, read_run
@@ -41,5 +41,7 @@ def heads_problems(
             # It was merged meanwhile.
             continue
         except CorruptionError as error:
-            message = f"{error.message}; {_WRITTEN_AGAIN}"
+            # What a later shardlog wrote a repair leaves alone.
+            is_later = isinstance(error, UnsupportedFormatError)
+            message = error.message if is_later else f"{error.message}; {_WRITTEN_AGAIN}"
             yield LakeProblem(shard, run.begin, run.end, "heads", message, run.path)

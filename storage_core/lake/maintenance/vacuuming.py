@@ -4,10 +4,10 @@ from datetime import timedelta
 from os import PathLike
 
 from storage_core.errors import InvalidRequestError
+from storage_core.lake.app_id import stream_of
 from storage_core.lake.image_names import whole_image_name
 from storage_core.lake.maintenance.report import LakeVacuum
 from storage_core.lake.publish import target_of
-from storage_core.lake.publishing.publication import stream_of
 from storage_core.lake.table import LakeTable
 from storage_core.lake.target import LakeTarget
 from storage_core.parts.part_home import is_here

@@ -80,8 +80,12 @@ def log_of(reader: StreamReader, shard: int, table: LakeTable | None) -> Publish
         table: The table as it was loaded; None where there is none.
     """
     number = owner_number(reader.lineage(shard))
+    owner = None if table is None else table.owner(shard)
+    if owner == number:
+        return PublishingLog(shard, number, None)
     predecessor = follower_of(reader, shard).ask(lambda view: view.state.lake_predecessor)
-    is_named = table is not None and predecessor == table.owner(shard)
+    # The log of the table is read for that, so it is asked only where the answer counts.
+    is_named = table is not None and owner is not None and owner == predecessor
     if table is not None and is_named and table.has_owned(shard, number):
         predecessor = None
     return PublishingLog(shard, number, predecessor)

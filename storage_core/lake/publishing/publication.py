@@ -13,11 +13,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from storage_core.catalog import root_file
 from storage_core.errors import (
     CorruptionError,
     ForeignDataError,
-    InvalidRequestError,
     LostRangeError,
     ShardlogError,
     UnavailableError,
@@ -27,7 +25,8 @@ from storage_core.format.part_entry import PartEntry, ShardParts
 from storage_core.format.shard_state import AddressRange
 from storage_core.lake.absent.lake_parts import LakeParts, lake_cache
 from storage_core.lake.absent.local_files import let_files_go
-from storage_core.lake.app_id import LakeStream, lake_stream
+from storage_core.lake.app_id import stream_of
+from storage_core.lake.beginning.covered_logs import remove_covered_logs
 from storage_core.lake.heads.shard_runs import HeadsRuns
 from storage_core.lake.image import Image, images
 from storage_core.lake.image_names import image_of_path
@@ -44,7 +43,6 @@ from storage_core.lake.publishing.unchanged import ShardMarks, TableCommits, enc
 from storage_core.lake.shard_change import ShardChange
 from storage_core.lake.table import LakeConflictError, LakeTable, TableFile
 from storage_core.lake.table_columns import TableColumns, table_columns
-from storage_core.lake.takeover.covered_logs import remove_covered_logs
 from storage_core.lake.target import LakeTarget
 from storage_core.parts.part_home import local_files
 from storage_core.parts.progress import OnRows, ignore_rows
@@ -496,16 +494,3 @@ def _writing(scratch: Path) -> Iterator[None]:
         reason = getattr(error, "strerror", None) or str(error) or "there is no memory for it"
         message = f"{doing}: {reason}"
         raise UnavailableError(message, path=scratch) from error
-
-
-def stream_of(reader: StreamReader) -> LakeStream:
-    """Return what tells the table of a reader's stream from those of others.
-
-    Raises:
-        InvalidRequestError: The reader has an archived log.
-    """
-    files = reader.rows.shards.files
-    if files.is_archived:
-        message = "an archived log is not published; the log in its place is"
-        raise InvalidRequestError(message, stream=files.meta.name)
-    return lake_stream(files.meta, root_file.root_id(files.directory.parent))

@@ -17,11 +17,12 @@ from os import PathLike
 from pathlib import Path
 
 from storage_core.lake.absent.lake_parts import LakeParts, lake_cache
+from storage_core.lake.app_id import stream_of
 from storage_core.lake.image_names import image_of_path
 from storage_core.lake.maintenance.comparison import check_lake
 from storage_core.lake.publish import scratch_directory, target_of
 from storage_core.lake.publishing.consent import Consent
-from storage_core.lake.publishing.publication import Publication, stream_of
+from storage_core.lake.publishing.publication import Publication
 from storage_core.lake.publishing.report import ShardPublished
 from storage_core.lake.publishing.rounds import publish_in_rounds
 from storage_core.lake.repair.local_repair import LocalRepair

@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from storage_core import StreamReader, UnavailableError
-from storage_core.lake.publishing.publication import stream_of
+from storage_core.lake.app_id import stream_of
 from storage_core.lake.table import LakeTable
 from storage_core.lake.target import LakeTarget
 from tests.broker.support.lab import Lab, Topic, WorkerProcess

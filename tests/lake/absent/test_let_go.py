@@ -4,6 +4,7 @@ Method: parts are copied into a lake that is a directory; what the table is said
 """
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -61,6 +62,21 @@ def test_files_go_that_the_table_has_as_they_lie(lab, lake):
     assert let_go(lab, lake, files) == 0
     lab.stream.trim()
     assert lab.rows() == rows
+
+
+def test_name_that_other_programs_see_goes_before_the_file(lab, lake, monkeypatch):
+    files = copy_to(lake, lab.stream.parts())
+    gone, usual = [], Path.unlink
+
+    def noted(path, *, missing_ok=False):
+        gone.append(path.parent.name)
+        usual(path, missing_ok=missing_ok)
+
+    with monkeypatch.context() as noting:
+        noting.setattr(Path, "unlink", noted)
+        let_go(lab, lake, files)
+    of_parts = [name for name in gone if name in ("parts", "sealed")]
+    assert of_parts == ["parts", "sealed"] * len(files)
 
 
 def test_files_stay_that_are_young_or_that_the_table_lacks(lab, lake):

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from storage_core import StreamReader
+from storage_core.lake.app_id import stream_of
 from storage_core.lake.image_names import image_of_path
-from storage_core.lake.publishing.publication import stream_of
 from storage_core.lake.table import LakeTable
 from tests.lake.publish.publish_lab import PublishLab
 from tests.lake.support.stores import Store

@@ -27,8 +27,8 @@ from storage_core.lake import (
     lake_target,
     publish_stream,
 )
+from storage_core.lake.app_id import stream_of
 from storage_core.lake.delta.state import history_properties
-from storage_core.lake.publishing.publication import stream_of
 from storage_core.lake.table import LakeTable
 from storage_core.parts.part_home import is_here
 from storage_core.platform.clock import SystemClock

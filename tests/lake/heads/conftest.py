@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.lake.heads.heads_lab import HeadsLab
+from tests.lake.publish.owner_fixtures import lake, owners
 from tests.log.fixtures import root
 
-__all__ = ["lab", "root"]
+__all__ = ["lab", "lake", "owners", "root"]
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from storage_core import StreamReader
 from storage_core.format.keys import INT64_MIN
+from storage_core.lake.app_id import stream_of
 from storage_core.lake.heads.run_heads import heads_of_rows, merged_heads
 from storage_core.lake.heads.run_merging import NEIGHBOURS
 from storage_core.lake.heads.runs import ShardHeadsRead, listed_runs, read_runs
 from storage_core.lake.publish import publish_stream
-from storage_core.lake.publishing.publication import stream_of
 from storage_core.lake.publishing.report import ShardPublished
 from storage_core.lake.repair.repair import repair_lake
 from storage_core.lake.table import LakeTable

@@ -1,28 +1,21 @@
 """A log that goes on in a table where another one ended has runs of its own rows behind that."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from storage_core import StreamReader
+from storage_core.lake.app_id import stream_of
+from storage_core.lake.heads.run_notes import RunNotes
 from storage_core.lake.heads.runs import listed_runs, read_runs
+from storage_core.lake.publish import publish_stream
 from storage_core.lake.publishing.ownership import LakeOwnerError
-from storage_core.lake.publishing.publication import stream_of
+from storage_core.lake.repair.repair import repair_lake
 from storage_core.lake.table import LakeTable
 from storage_core.testing import SimulatedCrash
 from tests.lake.publish.owners_lab import SHARD, Owner, Owners
 from tests.lake.publish.publish_lab import dying
-from tests.lake.support.stores import DirectoryStore
 from tests.log.topics import NAME
-
-
-@pytest.fixture
-def owners(root: Path) -> Iterator[Owners]:
-    owners = Owners(root, DirectoryStore(root).target())
-    yield owners
-    for owner in owners.all:
-        owner.copy.release()
 
 
 def table_of(owners: Owners) -> LakeTable:
@@ -138,3 +131,30 @@ def test_missing_run_of_the_log_before_is_written_again(owners) -> None:
     seal_of_another_id(heir, 250, 300)
     heir.publish()
     assert heads(owners) == {2: 299}
+
+
+def test_what_the_log_before_noted_hides_no_row_of_the_one_in_its_place(owners) -> None:
+    first, heir = owners.begin(100), owners.begin(100)
+    for owner in (first, heir):
+        owner.seal(100, 150)
+        owner.copy.append(SHARD, range(150, 170))
+        owner.copy.stream.commit()
+        owner.seal(170, 200)
+    first.publish()
+    first.copy.stream.alter(records_max=30)
+    first.copy.stream.expire()
+    first.publish()
+    assert notes(owners).cut == 170
+    publish_stream(heir.copy.root, NAME, owners.target, take_over=True)
+    repair_lake(heir.copy.root, NAME, owners.target)
+    assert owners.addresses() == list(range(100, 200))
+    assert notes(owners).cut == 100
+    assert heads(owners) == {1: 199}
+
+
+def notes(owners: Owners) -> RunNotes:
+    """Return what runs say of the log that publishes."""
+    table = table_of(owners)
+    read = read_runs(table, SHARD, 100, table.published(SHARD) or 100)
+    assert read.notes is not None
+    return read.notes

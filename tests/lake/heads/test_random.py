@@ -7,7 +7,6 @@ damaged; those are written again by a repair.
 
 import shutil
 import tempfile
-from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage_core.testing import SimulatedCrash
 from tests.lake.heads.heads_lab import BORN, HeadsLab
-from tests.lake.publish.publish_lab import dying
+from tests.lake.publish.publish_lab import die_in
 from tests.log.fixtures import MEMORY
 from tests.thin import rounds
 
@@ -60,8 +58,7 @@ class RandomLab(HeadsLab):
         self.copy.stream.expire(now=max(0, self.end - rows))
 
     def die(self, call: int, behind: bool) -> None:
-        with suppress(SimulatedCrash), dying(call, "put", "commit_all", "delete", behind=behind):
-            self.publish()
+        die_in(lambda: self.fill_and_publish(1), call, "put", "commit_all", "delete", behind=behind)
 
     def take(self, place: int) -> None:
         """Let a run be gone."""

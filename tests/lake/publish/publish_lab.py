@@ -4,13 +4,15 @@ lab.publish()             what is sealed
 lab.check()               the table has each row once, as the stream shows them
 with dying(3): ...        the process dies before the third call to the table
 with dying(3, behind=True): ...   behind it: the store took the call, nobody heard of it
+die_in(lab.publish, 3)    it dies there, or before an earlier call where there are not so many
 """
 
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import wraps
 from pathlib import Path
@@ -24,8 +26,8 @@ from deltalake import DeltaTable
 
 from storage_core import StreamReader
 from storage_core.avro import AvroSchema
+from storage_core.lake.app_id import stream_of
 from storage_core.lake.publish import publish_stream
-from storage_core.lake.publishing.publication import stream_of
 from storage_core.lake.publishing.report import PublishReport
 from storage_core.lake.table import LakeTable
 from storage_core.lake.target import LakeTarget
@@ -35,7 +37,7 @@ from tests.lake.support.stores import DirectoryStore, Store
 from tests.log.parts.parts_lab import FIRST_MS, NAME, PartsLab
 
 # All calls by which publishing changes a table or looks at it again.
-CALLS: Final = ("create", "add_columns", "put", "commit_all", "reload")
+CALLS: Final = ("open", "create", "add_columns", "put", "commit_all", "reload")
 DAY_MS: Final = 86_400_000
 BEFORE: Final = "before a call to the table"
 BEHIND: Final = "behind a call to the table"
@@ -170,25 +172,34 @@ class Changes:
         return [int(address) for address in addresses.to_numpy()]
 
 
+@dataclass(slots=True)
+class Calls:
+    """How many calls there were, and whether one of them failed."""
+
+    count: int = 0
+    has_failed: bool = False
+
+
 @contextmanager
 def dying(
     call: int,
     *names: str,
     behind: bool = False,
     error: type[BaseException] = SimulatedCrash,
-) -> Iterator[None]:
+) -> Iterator[Calls]:
     """Let the n-th call to a table die, before the store hears of it or behind that."""
-    left = call
+    calls = Calls()
 
     def counted(usual: Any) -> Any:
         @wraps(usual)
         def dies(*arguments: Any, **named: Any) -> Any:
-            nonlocal left
-            left -= 1
-            if left == 0 and not behind:
+            calls.count += 1
+            is_last = calls.count == call
+            calls.has_failed |= is_last
+            if is_last and not behind:
                 raise error(BEFORE)
             answer = usual(*arguments, **named)
-            if left == 0:
+            if is_last:
                 raise error(BEHIND)
             return answer
 
@@ -203,4 +214,28 @@ def dying(
                 else counted(usual)
             )
             patches.enter_context(patch.object(LakeTable, name, other))
-        yield
+        yield calls
+
+
+def die_in(do: Callable[[], object], call: int, *names: str, behind: bool = False) -> None:
+    """Do something that dies at the n-th call to a table; at an earlier one, if it has fewer."""
+
+    def attempt(number: int) -> Calls:
+        with suppress(SimulatedCrash), dying(number, *names, behind=behind) as calls:
+            do()
+        return calls
+
+    see_to_failure(attempt, call)
+
+
+def see_to_failure(attempt: Callable[[int], Calls], call: int) -> None:
+    """Let the n-th call of an attempt fail; at worst the first one of a third attempt does.
+
+    A step that fails nowhere would be no step of a failure.
+    """
+    calls = attempt(call)
+    if not calls.has_failed:
+        calls = attempt(1 + (call - 1) % max(1, calls.count))
+    if not calls.has_failed:
+        calls = attempt(1)
+    assert calls.has_failed, "no call was made that could fail"

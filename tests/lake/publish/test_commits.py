@@ -9,12 +9,12 @@ import pytest
 from deltalake import DeltaTable
 
 from storage_core import CorruptionError, Stream, StreamOptions, StreamReader, UnavailableError
+from storage_core.lake.app_id import stream_of
 from storage_core.lake.publish import publish_shard, publish_shards, publish_stream
 from storage_core.lake.publishing import rounds
 from storage_core.lake.publishing.mirror import STEP_PARTS_MAX
 from storage_core.lake.publishing.open_tables import OpenTables
 from storage_core.lake.publishing.ownership import LakeOwnerError
-from storage_core.lake.publishing.publication import stream_of
 from storage_core.lake.publishing.report import PublishReport
 from storage_core.lake.publishing.rounds import Rounds
 from storage_core.lake.table import LakeTable

@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from storage_core import InvalidRequestError, Stream, StreamOptions
-from storage_core.lake import check_lake, publish_stream
+from storage_core.lake import check_lake, publish_stream, repair_lake
 
 NAME = "readings"
 SHARDS = 4
@@ -64,6 +64,6 @@ def test_file_that_no_version_names_is_passed_over(readings):
     (readings.table / "shard=1" / "part-00000.snappy.parquet").write_bytes(b"PAR1")
     readings.seal()
     publish_stream(readings.root, NAME)
-    publish_stream(readings.root, NAME, repair=True)
+    assert repair_lake(readings.root, NAME).is_clean
     assert readings.files() == [2] * SHARDS
     assert check_lake(readings.root, NAME, read=True).is_clean

@@ -1,10 +1,8 @@
 """One log publishes a shard: another is refused, unless it is told to take over."""
 
 import json
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,29 +13,15 @@ from storage_core import StreamReader
 from storage_core.engine.key_value import Batch
 from storage_core.engine.rocksdb import open_store
 from storage_core.format.shard_state import KEY_LAKE_PREDECESSOR, encode_int
-from storage_core.lake.app_id import owner_number
+from storage_core.lake.app_id import owner_number, stream_of
 from storage_core.lake.publish import publish_stream
 from storage_core.lake.publishing.ownership import LakeOwnerError
-from storage_core.lake.publishing.publication import stream_of
 from storage_core.lake.status import lake_status
 from storage_core.lake.table import LakeTable
 from tests.lake.publish.owners_lab import SHARD, Owner, Owners
 from tests.lake.support.stores import DirectoryStore
 from tests.log.topics import NAME
 from tests.unit.connectors.command import runner
-
-
-@pytest.fixture
-def lake(root: Path) -> DirectoryStore:
-    return DirectoryStore(root)
-
-
-@pytest.fixture
-def owners(root: Path, lake: DirectoryStore) -> Iterator[Owners]:
-    owners = Owners(root, lake.target())
-    yield owners
-    for owner in owners.all:
-        owner.copy.release()
 
 
 def number_of(owner: Owner) -> int:
@@ -219,3 +203,21 @@ def test_predecessor_that_takes_over_again_is_the_owner_from_then_on(owners):
     with pytest.raises(LakeOwnerError, match="--take-over"):
         heir.publish()
     assert owners.addresses() == list(range(100, 200))
+
+
+def test_log_of_the_table_is_not_read_for_who_owned_a_shard_that_nobody_took(
+    owners, lake, monkeypatch
+):
+    def refused(*_: object) -> bool:
+        message = "who owned the shard was read from the table's log"
+        raise AssertionError(message)
+
+    monkeypatch.setattr(LakeTable, "has_owned", refused)
+    first = owners.begin(100)
+    for end in (150, 200):
+        first.seal(end - 50, end)
+        first.publish()
+    forget_owner(lake)
+    first.seal(200, 250)
+    first.publish()
+    assert owners.addresses() == list(range(100, 250))

@@ -1,14 +1,11 @@
 """Owners of one partition that publish into one table, each from a root of its own."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from connectors.cli.exit_codes import EXIT_DAMAGE
 from storage_core import InvalidRequestError, LostRangeError, StreamReader
 from storage_core.lake.publish import publish_shard
-from tests.lake.publish.owners_lab import SHARD, Owners
+from tests.lake.publish.owners_lab import SHARD
 from tests.lake.publish.publish_lab import Changes
 from tests.lake.support.stores import DirectoryStore
 from tests.log.topics import NAME
@@ -16,21 +13,8 @@ from tests.unit.connectors.command import runner
 
 
 @pytest.fixture
-def lake(root: Path) -> DirectoryStore:
-    return DirectoryStore(root)
-
-
-@pytest.fixture
 def changes(lake: DirectoryStore) -> Changes:
     return Changes(lake, lake.target())
-
-
-@pytest.fixture
-def owners(root: Path, lake: DirectoryStore) -> Iterator[Owners]:
-    owners = Owners(root, lake.target())
-    yield owners
-    for owner in owners.all:
-        owner.copy.release()
 
 
 def test_owner_that_begins_at_the_published_address_goes_on(owners, changes):

@@ -7,7 +7,6 @@ and a reader that follows its changes has got no row twice.
 
 import shutil
 import tempfile
-from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage_core.testing import SimulatedCrash
-from tests.lake.publish.publish_lab import PublishLab, dying
+from tests.lake.publish.publish_lab import PublishLab, die_in
 from tests.log.fixtures import MEMORY
 from tests.thin import rounds
 
@@ -56,8 +54,7 @@ class RandomLab(PublishLab):
         self.stream.trim()
 
     def die(self, call: int, behind: bool) -> None:
-        with suppress(SimulatedCrash), dying(call, behind=behind):
-            self.publish()
+        die_in(self.publish, call, behind=behind)
 
 
 @given(st.lists(_actions, min_size=6, max_size=14), st.booleans())

@@ -5,7 +5,6 @@ address, each once; a reader that follows its changes has got none twice.
 """
 
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage_core import StreamReader
-from storage_core.lake.publishing.publication import stream_of
+from storage_core.lake.app_id import stream_of
 from storage_core.lake.table import LakeTable
-from storage_core.testing import SimulatedCrash
 from tests.lake.publish.owners_lab import SHARD, Owner, Owners
-from tests.lake.publish.publish_lab import Changes, dying
+from tests.lake.publish.publish_lab import Changes, die_in
 from tests.lake.support.stores import DirectoryStore
 from tests.log.fixtures import MEMORY
 from tests.log.topics import NAME
@@ -65,8 +63,7 @@ class OwnersAgainstTopic:
         owner.take_over()
 
     def die(self, owner: Owner, call: int, behind: bool) -> None:
-        with suppress(SimulatedCrash), dying(call, behind=behind):
-            owner.take_over()
+        die_in(owner.take_over, call, behind=behind)
 
     def take_over(self, _: Owner) -> None:
         """Let a new owner begin where the table ends."""

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 
 from storage_core import StreamReader
 from storage_core.lake import LakeTarget
-from storage_core.lake.publishing.publication import stream_of
+from storage_core.lake.app_id import stream_of
 from storage_core.lake.table import LakeTable
 from tests.broker.lake.ledger.machines import Machine
 from tests.broker.lake.ledger.values import FIELDS, Values

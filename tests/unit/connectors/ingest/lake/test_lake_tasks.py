@@ -11,11 +11,13 @@ from connectors.ingest.lake.lake_tasks import LakeOrder, started_by
 from storage_core import (
     CorruptionError,
     LostRangeError,
+    ShardLockedError,
     Stream,
     UnavailableError,
     describe_stream,
 )
 from storage_core.lake import BegunShard, LakePosition, lake_target
+from storage_core.platform.overriding import override
 from tests.log.workbench import batch_of
 from tests.unit.connectors.writers import TOPIC, make_stream
 
@@ -77,6 +79,20 @@ def test_own_log_that_has_less_than_the_table_begins_anew(order):
     assert set(started_by(ScriptedStarter(0, own=[0]), order).begun) == {0}
 
 
+class GoingOn(ScriptedStarter):
+    """A table that is asked while another process of this root stores and publishes the rest."""
+
+    @override
+    def positions(self, root, *rest):
+        store_rows(root, 100, 0)
+        return super().positions(root, *rest)
+
+
+def test_log_that_goes_on_while_the_table_is_asked_is_not_behind(order):
+    store_rows(order.root, 50, 0)
+    assert started_by(GoingOn(0, own=[0]), order).begun == {}
+
+
 def test_damage_of_one_shard_is_its_partition_s_fault(order):
     starter = ScriptedStarter(0, 1, 2, damaged=[1])
     answer = started_by(starter, order)
@@ -113,6 +129,17 @@ def test_retry_shard_that_lacks_rows_begins_beside_a_log_that_goes_on(order):
     order.sides[0] = KafkaSide(110)
     starter = ScriptedStarter(0, RETRY)
     assert set(started_by(starter, order).begun) == {RETRY}
+
+
+@pytest.mark.parametrize("held", [0, RETRY])
+def test_nothing_begins_beneath_a_writer_that_runs_in_this_root(order, held):
+    store_rows(order.root, 50, 0, RETRY)
+    starter = ScriptedStarter(0, 2, RETRY)
+    with Stream.open(order.root, TOPIC, shards=[held]):
+        answer = started_by(starter, order)
+    assert starter.begun == [2]
+    assert {at: type(error) for at, error in answer.faults.items()} == {0: ShardLockedError}
+    assert set(started_by(starter, order).begun) == {0, 2, RETRY}
 
 
 def test_store_that_is_silent_is_nobody_s_fault_alone(order):

@@ -20,7 +20,7 @@ from connectors.kafka import Partition
 from connectors.settings.lake_settings import LakeSettings
 from storage_core import StreamReader
 from storage_core.lake import lake_target
-from storage_core.lake.publishing.publication import stream_of
+from storage_core.lake.app_id import stream_of
 from storage_core.lake.table import LakeTable
 from storage_core.testing import ManualClock
 from tests.log.workbench import batch_of

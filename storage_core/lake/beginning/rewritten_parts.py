@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 
 from storage_core.errors import CorruptionError
 from storage_core.format.part_entry import FileProof, part_file_name
+from storage_core.lake.beginning.file_facts import FileFacts
+from storage_core.lake.beginning.table_parts import damaged
 from storage_core.lake.casts import as_part
 from storage_core.lake.file_store import FileStore
 from storage_core.lake.image_names import ImageName
 from storage_core.lake.table import LakeFileGoneError
-from storage_core.lake.takeover.file_facts import FileFacts
-from storage_core.lake.takeover.table_parts import damaged
 from storage_core.parts.footer import read_error, read_footer
 from storage_core.parts.part_file import write_part
 from storage_core.parts.part_proof import digest_of

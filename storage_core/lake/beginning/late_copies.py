@@ -13,7 +13,7 @@ from storage_core.format.record import Rows, State
 from storage_core.format.row_columns import COMMITTED, ENVELOPE, SCHEMA
 from storage_core.format.shard_state import AddressRange
 from storage_core.format.window import WindowScheme
-from storage_core.lake.takeover.joined_zones import OutOfOrderRows
+from storage_core.lake.beginning.joined_zones import OutOfOrderRows
 from storage_core.platform.arrow import binary_sizes
 from storage_core.read.cold.rows import ColdRows
 from storage_core.read.cold.slices import ColdSlice

@@ -16,6 +16,7 @@ from storage_core.errors import CorruptionError
 from storage_core.format.keys import INT64_MIN, NULL_KEY_NUMBER
 from storage_core.format.shard_state import AddressRange
 from storage_core.lake.heads.run_heads import CollectedHeads
+from storage_core.lake.heads.run_notes import RunNotes, RunSettings
 from storage_core.lake.heads.runs import ShardHeadsRead
 from storage_core.parts.snapshot import Part
 from storage_core.platform.arrow import one_array
@@ -43,6 +44,16 @@ class LogHeads:
     def most(self) -> int:
         """A primary that no head is above."""
         return int(self.values[:, 0].max()) if len(self.values) else INT64_MIN
+
+
+def notes_told(read: ShardHeadsRead, settings: RunSettings) -> RunNotes:
+    """Return what runs say of a shard; where there is none, that nothing is known.
+
+    Args:
+        read: What runs say.
+        settings: Those of the stream, which are taken for those of its table then.
+    """
+    return read.notes or RunNotes(settings, (), INT64_MIN, 0)
 
 
 def ranges_within(ranges: Sequence[AddressRange], start: int, end: int) -> tuple[AddressRange, ...]:

@@ -18,10 +18,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from storage_core.format.keys import INT64_MAX, INT64_MIN
-from storage_core.format.record import State
-from storage_core.format.zone import Zone, expired_zone
-from storage_core.lake.takeover.table_parts import TablePart
+from storage_core.format.keys import INT64_MAX
+from storage_core.format.zone import Zone, expired_zone, primary_spans, state_counts
+from storage_core.lake.beginning.table_parts import TablePart
 
 ROWS_MAX: Final = 1_000_000
 _BYTES_MAX: Final = 2**32 - 1
@@ -230,11 +229,10 @@ def _gap(rows: OutOfOrderRows) -> Iterator[_Cell]:
 
 
 def _zone_of(cell: _Cell, rows: OutOfOrderRows, previous_end: int) -> Zone:
-    states = rows.state
-    is_normal, is_copied = states == State.NORMAL, (states == State.LATE) | (states == State.AHEAD)
     parts = [share.part for share in cell.shares]
+    spans = primary_spans(rows.primary, rows.state)
     primaries = [part.facts.between("primary") for part in parts]
-    normal = _span(rows.primary[is_normal], primaries)
+    late, ahead, expired = state_counts(rows.state)
     times = (part.facts.committed_at_ms for part in parts)
     committed = [time for time in times if time is not None]
     committed += [int(rows.committed_at_ms.max())] if len(rows.address) else []
@@ -243,25 +241,17 @@ def _zone_of(cell: _Cell, rows: OutOfOrderRows, previous_end: int) -> Zone:
         previous_end,
         cell.first,
         cell.last,
-        *normal,
-        *_span(rows.primary[is_copied], ()),
+        min([spans[0], *(low for low, _ in primaries)]),
+        max([spans[1], *(high for _, high in primaries)]),
+        *spans[2:],
         committed_at_ms=max(committed, default=0),
         checksum=0,
         block_bytes=min(_BYTES_MAX, size + int(rows.payload_bytes.sum())),
         count=cell.rows + len(rows.address),
-        late=int(np.count_nonzero(states == State.LATE)),
-        ahead=int(np.count_nonzero(states == State.AHEAD)),
-        expired=int(np.count_nonzero(states == State.EXPIRED)),
+        late=late,
+        ahead=ahead,
+        expired=expired,
         tombstones=sum(share.tombstones for share in cell.shares)
         + int(np.count_nonzero(rows.is_tombstone)),
         sections=b"",
     )
-
-
-def _span(primaries: Int64s, others: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """Return the least and the largest primary; of none the least is above the largest."""
-    least = [int(primaries.min())] if len(primaries) else []
-    most = [int(primaries.max())] if len(primaries) else []
-    least += [low for low, _ in others]
-    most += [high for _, high in others]
-    return min(least, default=INT64_MAX), max(most, default=INT64_MIN)

@@ -13,7 +13,7 @@ from storage_core import (
     StreamOptions,
 )
 from storage_core.lake import begin_from_lake, lake_positions, lake_target
-from tests.lake.takeover.takeover_lab import NAME, SHARD
+from tests.lake.beginning.beginning_lab import NAME, SHARD
 
 
 def begin(root, **named):

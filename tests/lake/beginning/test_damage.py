@@ -15,9 +15,9 @@ import pytest
 
 from storage_core import CorruptionError
 from storage_core.lake import begin_from_lake, check_lake
+from storage_core.lake.beginning.table_parts import read_footers
 from storage_core.lake.file_store import FileStore
-from storage_core.lake.takeover.table_parts import read_footers
-from tests.lake.takeover.takeover_lab import NAME, SHARD, Root
+from tests.lake.beginning.beginning_lab import NAME, SHARD, Root
 from tests.log.workbench import rows_of
 from tests.thin import rounds
 

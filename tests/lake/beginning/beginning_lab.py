@@ -27,9 +27,9 @@ from storage_core.catalog.archived_shard import ArchivedShard
 from storage_core.catalog.archived_shards import archived_shards
 from storage_core.format.record import State
 from storage_core.lake import check_lake
+from storage_core.lake.beginning.begin import BegunShard, begin_from_lake
 from storage_core.lake.publish import publish_stream
 from storage_core.lake.publishing.report import ShardPublished
-from storage_core.lake.takeover.begin import BegunShard, begin_from_lake
 from storage_core.lake.target import LakeTarget
 from storage_core.sql import connect
 from storage_core.testing import ManualClock
@@ -85,7 +85,7 @@ class Root:
         return publish_stream(self.root, NAME, **named).shards[SHARD]
 
 
-class TakeoverLab:
+class BeginningLab:
     """An owner, an heir, and the witness."""
 
     def __init__(self, place: Path, target: LakeTarget | None = None, **options: Any) -> None:

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from connectors.cli.exit_codes import EXIT_UNAVAILABLE, EXIT_USAGE
-from tests.lake.takeover.takeover_lab import NAME, SHARD
+from tests.lake.beginning.beginning_lab import NAME, SHARD
 from tests.unit.connectors.command import runner
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from storage_core import Environment
 from storage_core.testing import ManualClock
-from tests.lake.takeover.takeover_lab import BORN, SHARD, TakeoverLab
+from tests.lake.beginning.beginning_lab import BORN, SHARD, BeginningLab
 
 
 @pytest.fixture(params=["none", "dictionary"])
@@ -14,14 +14,14 @@ def any_lab(request, make_lab):
     return make_lab(key_mode=request.param)
 
 
-def expire(lab: TakeoverLab, rows: int) -> None:
+def expire(lab: BeginningLab, rows: int) -> None:
     """Let all but the last rows expire; no others come, and the table lacks their files then."""
     lab.expire(rows)
     lab.owner.stream.maintain()
     assert lab.publish().files_removed > 0
 
 
-def notes_alone(lab: TakeoverLab) -> list[Path]:
+def notes_alone(lab: BeginningLab) -> list[Path]:
     """Return the heads runs that have no address."""
     directory = lab.target.directory
     assert directory is not None

@@ -6,7 +6,7 @@ import pytest
 
 from storage_core import CorruptionError, Stream
 from storage_core.catalog.archived_shards import archived_shards
-from tests.lake.takeover.takeover_lab import NAME, SHARD
+from tests.lake.beginning.beginning_lab import NAME, SHARD
 
 
 def spoil_store(shard):

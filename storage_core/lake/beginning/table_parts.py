@@ -6,11 +6,9 @@ bytes. What the name and the footer both say is compared.
 """
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from math import log
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -23,15 +21,13 @@ from storage_core.errors import CorruptionError
 from storage_core.format.chunk_table import decode_chunk_table, find_chunk_table, has_right_check
 from storage_core.format.part_entry import FileProof, PartEntry
 from storage_core.format.schema_entry import SchemaEntry
+from storage_core.lake.beginning.file_facts import FileFacts
 from storage_core.lake.file_store import FileStore
 from storage_core.lake.image_names import ImageName, image_of_path
 from storage_core.lake.table import LakeFileGoneError
-from storage_core.lake.takeover.file_facts import FileFacts
 from storage_core.parts.footer import Footer
-from storage_core.parts.part_home import opener_of
-from storage_core.parts.row_groups import PartFile
-from storage_core.parts.snapshot import listed_part
 from storage_core.platform import xxh3
+from storage_core.platform.threads import Threads
 
 # What is read of a file's end at first: mostly all of the footer.
 _END_BYTES: Final = 2**16
@@ -93,12 +89,12 @@ def read_footers(store: FileStore, files: Mapping[str, int]) -> list[TableFooter
         CorruptionError: The store lacks one, or it is no part of that name.
         UnavailableError: The store does not answer.
     """
-    with ThreadPoolExecutor(_AT_ONCE, "shardlog-lake-footers") as pool:
-        footers = list(pool.map(partial(_read_footer, store), files, files.values()))
+    footers = Threads(_AT_ONCE).map(partial(_read_footer, store), [*files.items()])
     return sorted(footers, key=lambda one: (one.name.first, one.name.last, one.path))
 
 
-def _read_footer(store: FileStore, path: str, size: int) -> TableFooter:
+def _read_footer(store: FileStore, file: tuple[str, int]) -> TableFooter:
+    path, size = file
     name = image_of_path(path)
     try:
         data, begin = _end_of(store, path, size)
@@ -183,25 +179,6 @@ def entry_of(
         footer_bytes=proof.footer_bytes,
         footer_digest=proof.footer_digest,
     )
-
-
-def addresses_in(shard: int, directory: Path, part: TablePart) -> Int64s:
-    """Return the addresses of the rows of a part, wherever its file is."""
-    listed = listed_part(shard, directory, part.entry)
-    with PartFile(listed.path, part.entry.proof, opener_of(listed)) as file:
-        groups = [file.read(group, ("address",)) for group in range(file.footer.row_groups)]
-    addresses: Int64s = np.concatenate([rows.column("address").to_numpy() for rows in groups])
-    return addresses
-
-
-def group_rows_in(
-    shard: int, directory: Path, part: TablePart, group: int
-) -> tuple[Int64s, Int64s]:
-    """Return the primaries and addresses of a row group, wherever its file is."""
-    listed = listed_part(shard, directory, part.entry)
-    with PartFile(listed.path, part.entry.proof, opener_of(listed)) as file:
-        rows = file.read(group, ("primary", "address"))
-    return rows.column("primary").to_numpy(), rows.column("address").to_numpy()
 
 
 def _kind_of(facts: FileFacts, schemas: Sequence[SchemaEntry]) -> str:

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from storage_core.format.record import State
 from storage_core.format.window import Window, WindowScheme, summarise
-from storage_core.lake.takeover.joined_zones import OutOfOrderRows
-from storage_core.lake.takeover.table_parts import TablePart
+from storage_core.lake.beginning.joined_zones import OutOfOrderRows
+from storage_core.lake.beginning.table_parts import TablePart
 
 # Of one row group; mostly it reaches over one or two.
 WINDOWS_MAX: Final = 256

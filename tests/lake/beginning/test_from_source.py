@@ -4,8 +4,8 @@ import pytest
 
 from storage_core import CorruptionError
 from storage_core.lake import check_lake
-from storage_core.lake.takeover.begin import begin_from_lake
-from tests.lake.takeover.takeover_lab import NAME, SHARD
+from storage_core.lake.beginning.begin import begin_from_lake
+from tests.lake.beginning.beginning_lab import NAME, SHARD
 
 
 def lose_middle_file(lab):

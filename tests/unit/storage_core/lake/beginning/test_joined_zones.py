@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.record import State
-from storage_core.lake.takeover.file_facts import FileFacts
-from storage_core.lake.takeover.joined_zones import OutOfOrderRows, with_expired, zones_of
-from storage_core.lake.takeover.table_parts import TablePart
+from storage_core.lake.beginning.file_facts import FileFacts
+from storage_core.lake.beginning.joined_zones import OutOfOrderRows, with_expired, zones_of
+from storage_core.lake.beginning.table_parts import TablePart
 
 _ROWS = 200
 

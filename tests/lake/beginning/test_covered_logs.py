@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from storage_core import Stream, StreamReader
-from storage_core.lake.takeover import begin
+from storage_core.lake.beginning import begin
 from storage_core.testing import SimulatedCrash
-from tests.lake.takeover.takeover_lab import BORN, NAME, SHARD
+from tests.lake.beginning.beginning_lab import BORN, NAME, SHARD
 from tests.log.workbench import batch_of
 
 ROW_COLUMNS = ("address", "secondary", "primary", "version", "payload")

@@ -18,10 +18,10 @@ from storage_core.platform.overriding import override
 from storage_core.platform.work.process import WorkProcess
 
 if TYPE_CHECKING:
-    from storage_core.lake.takeover.begin import BegunShard
-    from storage_core.lake.takeover.positions import LakePosition
+    from storage_core.lake.beginning.begin import BegunShard
+    from storage_core.lake.beginning.positions import LakePosition
 
-_MODULE: Final = "storage_core.lake.takeover.starter_process"
+_MODULE: Final = "storage_core.lake.beginning.starter_process"
 # The heads of hundreds of millions of ids are read in that time. What takes longer hangs.
 _WORK_MAX_S: Final = 3600.0
 
@@ -93,9 +93,7 @@ class LakeStarter(Closing):
         try:
             return self._process.answer(order)
         except UnavailableError as error:
-            if error.stream is not None:
-                raise
-            raise UnavailableError(error.message, stream=order.stream) from error
+            raise error.placed(order.stream) from error
 
     @override
     def close(self) -> None:

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from tests.lake.takeover.takeover_lab import TakeoverLab
+from tests.lake.beginning.beginning_lab import BeginningLab
 from tests.log.fixtures import root
 
 __all__ = ["root"]
 
 
 @pytest.fixture
-def make_lab(root: Path) -> Iterator[Callable[..., TakeoverLab]]:
+def make_lab(root: Path) -> Iterator[Callable[..., BeginningLab]]:
     """Make labs, each with options of its stream."""
-    labs: list[TakeoverLab] = []
+    labs: list[BeginningLab] = []
 
-    def make(**options: Any) -> TakeoverLab:
-        labs.append(TakeoverLab(root, **options))
+    def make(**options: Any) -> BeginningLab:
+        labs.append(BeginningLab(root, **options))
         return labs[-1]
 
     yield make
@@ -27,6 +27,6 @@ def make_lab(root: Path) -> Iterator[Callable[..., TakeoverLab]]:
 
 
 @pytest.fixture
-def lab(make_lab: Callable[..., TakeoverLab]) -> TakeoverLab:
+def lab(make_lab: Callable[..., BeginningLab]) -> BeginningLab:
     """A lab whose rows belong to integer ids."""
     return make_lab()

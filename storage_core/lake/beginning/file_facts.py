@@ -71,11 +71,6 @@ class FileFacts:
         return int(least.min()), int(most.max())
 
 
-def _copies(least: Int64s, most: Int64s) -> tuple[Int64s, Int64s]:
-    """Return bounds without all of what they were cut out of."""
-    return least.copy(), most.copy()
-
-
 def _tombstones(footer: Footer) -> int:
     """Return how many rows have no payload: none stored, and none left out."""
     rows = int(footer.metadata.num_rows)

@@ -49,8 +49,8 @@ from storage_core.format.window import Window, encode_window
 from storage_core.format.zone import Zone, encode_zone
 from storage_core.ids.dictionaries.keys import put_new_keys
 from storage_core.ids.dictionaries.schemas import put_new_schemas
-from storage_core.lake.takeover.late_copies import Item
-from storage_core.lake.takeover.shard_facts import LogHeads
+from storage_core.lake.beginning.late_copies import Item
+from storage_core.lake.beginning.shard_facts import LogHeads
 from storage_core.parts.part_list import replace_parts
 
 # What is put into one batch, of things that are many.
@@ -70,6 +70,7 @@ class BegunState:
         end: The address up to which the table has its rows.
         floor: The primary below which rows have expired.
         cut: The address below which they have.
+        has_expired: Whether any have: of an address without a row nobody knows if it had one.
         owner: The number of the log that published them; None if the table names none.
         gaps: Addresses whose rows were given up.
         skipped: Addresses that the log passed over, since its source no longer had them.
@@ -81,6 +82,7 @@ class BegunState:
     end: int
     floor: int
     cut: int
+    has_expired: bool
     owner: int | None
     gaps: Sequence[AddressRange] = ()
     skipped: Sequence[AddressRange] = ()
@@ -102,9 +104,9 @@ class BegunStore:
     ) -> None:
         """Write what rows of parts are read by: the part list, schemas and numbers of keys."""
         state, batch = self._state, Batch()
-        numbers = {"end": encode_int(state.end), "none": encode_int(0)}
+        end = encode_int(state.end)
         batch.put(KEY_LINEAGE, state.lineage)
-        batch.put(KEY_GENERATION, numbers["none"])
+        batch.put(KEY_GENERATION, encode_int(0))
         batch.put(KEY_BORN, encode_int(state.born))
         batch.put(KEY_START, encode_int(state.start))
         batch.put(KEY_CUT, encode_int(max(state.cut, state.born)))
@@ -115,7 +117,7 @@ class BegunStore:
         for skipped in state.skipped:
             batch.put(pass_key(skipped.start), encode_range_end(skipped.end))
         for key in (KEY_SEALED, KEY_TRIMMED, KEY_HEADS):
-            batch.put(key, numbers["end"])
+            batch.put(key, end)
         batch.put(
             KEY_LAKE_PREDECESSOR, encode_int(NO_OWNER if state.owner is None else state.owner)
         )

@@ -1,14 +1,13 @@
 """Where a table stands beside the logs of a root: how far each shard is published, and by whom."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from storage_core.catalog import root_file
 from storage_core.catalog.stream_file import StreamFiles, read_stream
 from storage_core.errors import InvalidRequestError
-from storage_core.lake.app_id import LakeStream, lake_stream, owner_number
+from storage_core.lake.app_id import owner_number, stream_of_files
 from storage_core.lake.options_file import lake_options
 from storage_core.lake.publishing.ownership import log_of
 from storage_core.lake.table import LakeTable
@@ -54,25 +53,31 @@ def lake_positions(
         UnavailableError: The store does not answer.
     """
     files = origin_stream(root, name)
-    table = LakeTable.open(own_target(files, target), table_stream(files))
+    table = LakeTable.open(own_target(files, target), stream_of_files(files))
     if table is None:
         return {}
     ends = {shard: table.published(shard) for shard in sorted(set(shards))}
-    return {
-        shard: LakePosition(shard, end, _is_own(files, shard, table))
-        for shard, end in ends.items()
-        if end is not None
-    }
+    published = {shard: end for shard, end in ends.items() if end is not None}
+    own = _own_shards(files, published, table)
+    return {shard: LakePosition(shard, end, shard in own) for shard, end in published.items()}
 
 
-def _is_own(files: StreamFiles, shard: int, table: LakeTable) -> bool:
-    lineage, owner = files.settings.lineages.get(shard), table.owner(shard)
-    if lineage is None:
-        return False
-    if owner is None or owner == owner_number(lineage.hex()):
-        return True
-    with StreamReader.open(files.directory.parent, files.meta.name) as reader:
-        return log_of(reader, shard, table).may_publish(owner)
+def _own_shards(files: StreamFiles, shards: Iterable[int], table: LakeTable) -> set[int]:
+    """Return the shards whose logs here publish them, or may."""
+    lineages, own, unlike = files.settings.lineages, set(), []
+    for shard in shards:
+        owner = table.owner(shard)
+        if shard not in lineages:
+            continue
+        if owner is None or owner == owner_number(lineages[shard].hex()):
+            own.add(shard)
+        else:
+            unlike.append(shard)
+    if unlike:
+        with StreamReader.open(files.directory.parent, files.meta.name) as reader:
+            logs = [log_of(reader, shard, table) for shard in unlike]
+        own.update(log.shard for log in logs if log.may_publish(table.owner(log.shard)))
+    return own
 
 
 def origin_stream(root: str | PathLike[str], name: str) -> StreamFiles:
@@ -89,11 +94,6 @@ def origin_stream(root: str | PathLike[str], name: str) -> StreamFiles:
         )
         raise InvalidRequestError(message, stream=name)
     return files
-
-
-def table_stream(files: StreamFiles) -> LakeStream:
-    """Return what tells the table of a stream from those of others."""
-    return lake_stream(files.meta, root_file.root_id(files.directory.parent))
 
 
 def own_target(files: StreamFiles, target: LakeTarget | None) -> LakeTarget:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from storage_core.lake.takeover.starter import StartOrder
+from storage_core.lake.beginning.starter import StartOrder
 from storage_core.platform.extras import missing
 from storage_core.platform.work.serving import serve_orders
 

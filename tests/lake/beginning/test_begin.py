@@ -9,19 +9,19 @@ import pytest
 
 from storage_core import StreamReader
 from storage_core.lake import LakeOwnerError, lake_positions
+from storage_core.lake.beginning import begin
+from storage_core.lake.beginning.joined_zones import zones_of
 from storage_core.lake.heads.runs import read_runs
 from storage_core.lake.options_file import LAKE_OPTIONS_VARIABLE
-from storage_core.lake.takeover import begin
-from storage_core.lake.takeover.joined_zones import zones_of
-from tests.lake.takeover.takeover_lab import BORN, DAY_MS, NAME, SHARD, TakeoverLab
+from tests.lake.beginning.beginning_lab import BORN, DAY_MS, NAME, SHARD, BeginningLab
 from tests.log.parts.parts_lab import FIRST_MS
 from tests.log.workbench import batch_of, column_of
 
-MakeLab = Callable[..., TakeoverLab]
+MakeLab = Callable[..., BeginningLab]
 
 
 @pytest.fixture(params=["none", "dictionary"])
-def any_lab(request: pytest.FixtureRequest, make_lab: MakeLab) -> TakeoverLab:
+def any_lab(request: pytest.FixtureRequest, make_lab: MakeLab) -> BeginningLab:
     return make_lab(key_mode=request.param)
 
 

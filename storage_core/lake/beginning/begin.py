@@ -7,7 +7,7 @@ parts whose files are gone from here (parts/part_home.py).
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
 from typing import Final
@@ -21,25 +21,32 @@ from storage_core.errors import ForeignDataError, ShardlogError, UnavailableErro
 from storage_core.format.block import BlockPlace
 from storage_core.format.keys import INT64_MIN
 from storage_core.format.schema_entry import SchemaEntry
+from storage_core.format.shard_state import AddressRange
+from storage_core.lake.app_id import stream_of_files
+from storage_core.lake.beginning.begun_store import BegunState, BegunStore
+from storage_core.lake.beginning.joined_zones import OutOfOrderRows, with_expired, zones_of
+from storage_core.lake.beginning.late_copies import copies_of, out_of_order_rows, places_of
+from storage_core.lake.beginning.part_columns import group_rows, part_addresses
+from storage_core.lake.beginning.positions import origin_stream, own_target
+from storage_core.lake.beginning.rewritten_parts import bring_file, part_again
+from storage_core.lake.beginning.shard_facts import (
+    LogHeads,
+    heads_with_files,
+    log_heads,
+    notes_told,
+    ranges_within,
+)
+from storage_core.lake.beginning.table_parts import (
+    TableFooter,
+    TablePart,
+    entry_of,
+    read_footers,
+)
+from storage_core.lake.beginning.wide_windows import windows_of
 from storage_core.lake.file_store import FileStore
 from storage_core.lake.heads.run_notes import RunNotes, RunSettings
 from storage_core.lake.heads.runs import ShardHeadsRead, read_runs
 from storage_core.lake.table import LakeTable
-from storage_core.lake.takeover.begun_store import BegunState, BegunStore
-from storage_core.lake.takeover.joined_zones import OutOfOrderRows, with_expired, zones_of
-from storage_core.lake.takeover.late_copies import copies_of, out_of_order_rows, places_of
-from storage_core.lake.takeover.positions import origin_stream, own_target, table_stream
-from storage_core.lake.takeover.rewritten_parts import bring_file, part_again
-from storage_core.lake.takeover.shard_facts import heads_with_files, log_heads, ranges_within
-from storage_core.lake.takeover.table_parts import (
-    TableFooter,
-    TablePart,
-    addresses_in,
-    entry_of,
-    group_rows_in,
-    read_footers,
-)
-from storage_core.lake.takeover.wide_windows import windows_of
 from storage_core.lake.target import LakeTarget
 from storage_core.parts.snapshot import listed_parts, parts_directory
 from storage_core.platform.durable_file import sync_directory, taking_errors
@@ -130,7 +137,7 @@ def begin_from_lake(  # noqa: PLR0913 - what a call is told
     """
     files = origin_stream(root, name)
     place = own_target(files, target)
-    table = LakeTable.open(place, table_stream(files))
+    table = LakeTable.open(place, stream_of_files(files))
     begun: dict[int, BegunShard] = {}
     if table is None:
         return begun
@@ -172,14 +179,17 @@ class _Course:
     def run(self) -> tuple[StreamFiles, BegunShard]:
         """Follow the steps of `begin_from_lake`; return the stream's files as they are then."""
         end, paths, read = self._load()  # 1
-        self._refuse_other_settings(read.notes)
+        notes = notes_told(read, RunSettings.of(self._files.meta))
+        self._refuse_other_settings(notes.settings)
+        notes = replace(notes, floor=max(self._floor, notes.floor))
         footers = read_footers(self._lake, paths)
         clock = self._outside.clock
         with log_in_making(self._files, self._shard, end) as log:
             with taking_errors(log.directory, "beginning a log from the lake"):
-                parts = self._parts(log, footers, read.notes)  # 2
-                state = self._state(log, parts, read, end)
-                self._write(log, state, parts, read)  # 3
+                parts = self._parts(log, footers, notes.schemas)  # 2
+                state = self._state(log, parts, notes, read.missing, end)
+                heads = self._heads(log, parts, read, notes.floor)
+                self._write(log, state, parts, notes, heads)  # 3
             # Rows of retried dead letters have addresses of their own in each log.
             is_copy = self._shard < RETRY_SHARDS_FROM and not read.damaged
             files = put_begun_log(self._files, log, state.born, clock, is_copy=is_copy)  # 4
@@ -203,7 +213,10 @@ class _Course:
         table, shard = self._table, self._shard
         for _ in range(_LOADS_MAX):
             published, files = table.published(shard), table.files(shard)
-            assert published is not None, "what was published once is so for ever"
+            if published is None:
+                # It was asked before: another table has come in the place of that.
+                message = "the table was made anew meanwhile; try again"
+                raise UnavailableError(message)
             read = read_runs(table, shard, 0, published)
             table.reload()
             if (table.published(shard), table.files(shard)) == (published, files):
@@ -211,15 +224,13 @@ class _Course:
         message = "somebody else publishes the shard all the time; try again"
         raise UnavailableError(message)
 
-    def _refuse_other_settings(self, notes: RunNotes | None) -> None:
+    def _refuse_other_settings(self, theirs: RunSettings) -> None:
         """Refuse rows that another stream's settings judged.
 
         Raises:
             ForeignDataError: They are others.
         """
-        if notes is None:
-            return
-        own, theirs = RunSettings.of(self._files.meta), notes.settings
+        own = RunSettings.of(self._files.meta)
         for name in ("unit", "jitter", "key_mode"):
             current, was = getattr(own, name), getattr(theirs, name)
             if current != was:
@@ -230,12 +241,11 @@ class _Course:
                 raise ForeignDataError(message, stream=self._files.meta.name, shard=self._shard)
 
     def _parts(
-        self, log: BegunLog, footers: Sequence[TableFooter], notes: RunNotes | None
+        self, log: BegunLog, footers: Sequence[TableFooter], schemas: Sequence[SchemaEntry]
     ) -> list[TablePart]:
         """Step 2: return the parts of the log; those that are to be here are."""
         directory = parts_directory(log.directory)
         directory.mkdir()
-        schemas = () if notes is None else notes.schemas
         now_ms = self._outside.clock.now_ns() // _NS_A_MS
         parts = []
         for number, file in enumerate(footers):
@@ -252,16 +262,18 @@ class _Course:
         return parts
 
     def _state(
-        self, log: BegunLog, parts: Sequence[TablePart], read: ShardHeadsRead, end: int
+        self,
+        log: BegunLog,
+        parts: Sequence[TablePart],
+        notes: RunNotes,
+        missing: Sequence[AddressRange],
+        end: int,
     ) -> BegunState:
-        notes = read.notes
-        floor = self._floor if notes is None else max(self._floor, notes.floor)
         start = min((part.entry.first for part in parts), default=end)
-        dead_letters = () if notes is None else notes.dead_letters
         # Where runs begin the log did whose rows they tell of; below that it had nothing.
-        begins = [gap.end for gap in read.missing[:1] if gap.start == 0 and gap.end < end]
-        begin = min([start, *begins, *(address for address, _ in dead_letters)])
-        has_expired = floor > INT64_MIN or (notes is not None and notes.cut > begin)
+        begins = [gap.end for gap in missing[:1] if gap.start == 0 and gap.end < end]
+        begin = min([start, *begins, *(address for address, _ in notes.dead_letters)])
+        has_expired = notes.floor > INT64_MIN or notes.cut > begin
         if not has_expired:
             # Nothing of it is gone.
             start = begin
@@ -270,41 +282,43 @@ class _Course:
             born=begin,
             start=start,
             end=end,
-            floor=floor,
-            cut=0 if notes is None else notes.cut,
+            floor=notes.floor,
+            cut=notes.cut,
+            has_expired=has_expired,
             owner=self._table.owner(self._shard),
-            gaps=() if notes is None else ranges_within(notes.gaps, start, end),
-            skipped=() if notes is None else ranges_within(notes.skipped, start, end),
+            gaps=ranges_within(notes.gaps, start, end),
+            skipped=ranges_within(notes.skipped, start, end),
         )
 
+    def _heads(
+        self, log: BegunLog, parts: Sequence[TablePart], read: ShardHeadsRead, floor: int
+    ) -> LogHeads:
+        listed = list(listed_parts(self._shard, log.directory, [part.entry for part in parts]))
+        heads = heads_with_files(read, listed, has_keys=self._has_keys)
+        return log_heads(heads, floor, has_keys=self._has_keys)
+
     def _write(
-        self, log: BegunLog, state: BegunState, parts: Sequence[TablePart], read: ShardHeadsRead
+        self,
+        log: BegunLog,
+        state: BegunState,
+        parts: Sequence[TablePart],
+        notes: RunNotes,
+        heads: LogHeads,
     ) -> None:
         """Step 3."""
-        notes = read.notes
-        schemas: Sequence[SchemaEntry] = () if notes is None else notes.schemas
-        entries = [part.entry for part in parts]
-        listed = list(listed_parts(self._shard, log.directory, entries))
-        heads = log_heads(
-            heads_with_files(read, listed, has_keys=self._has_keys),
-            state.floor,
-            has_keys=self._has_keys,
-        )
         directory = parts_directory(log.directory)
         with closing(self._outside.open_store(log.directory / _STORE, "strict")) as store:
             begun = BegunStore(store, state)
-            begun.put_parts(entries, schemas, heads.keys)
+            begun.put_parts([part.entry for part in parts], notes.schemas, heads.keys)
             begun.put_heads(heads)
             rows = self._copied(store, begun, log, state, parts)
-            group_rows = partial(group_rows_in, self._shard, directory)
-            scheme = self._files.meta.scheme
-            begun.put_windows(windows_of(parts, rows, scheme, group_rows))
-            addresses_of = partial(addresses_in, self._shard, directory)
-            zones = zones_of(parts, rows, state.start, addresses_of)
-            has_expired = state.born < state.start or state.floor > INT64_MIN
+            of_group = partial(group_rows, self._shard, directory)
+            begun.put_windows(windows_of(parts, rows, self._files.meta.scheme, of_group))
+            of_part = partial(part_addresses, self._shard, directory)
+            zones = zones_of(parts, rows, state.start, of_part)
             begun.finish(
-                with_expired(zones) if has_expired else zones,
-                () if notes is None else notes.dead_letters,
+                with_expired(zones) if state.has_expired else zones,
+                notes.dead_letters,
                 sum(zone.block_bytes for zone in zones),
             )
         for place in (directory, log.directory / _STORE, log.directory):
