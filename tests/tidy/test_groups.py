@@ -1,5 +1,7 @@
 """Tests that share a session or a broker run on one process: each group's files are there."""
 
+import gc
+
 from tests.groups import FILES_OF, OF_FILES, OWN_SPARK, SPARK, SPARK_JOBS, SPARK_OUT, group_of
 from tests.tidy.tree import ROOT, python_files
 
@@ -27,3 +29,7 @@ def test_tests_that_share_are_of_one_group_and_others_of_none() -> None:
 def test_no_test_has_the_mark_that_does_nothing() -> None:
     mark = "xdist" + "_group"
     assert [path for path, text in python_files("tests").items() if mark in text] == []
+
+
+def test_what_was_collected_is_no_work_of_the_garbage_collector() -> None:
+    assert gc.get_freeze_count() > len(gc.get_objects()) / 2

@@ -194,7 +194,8 @@ def test_command_that_goes_in_the_moment_before_a_group_leaves_the_writer_at_wor
     with HeldWriter(bench):
         writer._options = replace(options, wait_max=timedelta(milliseconds=500))
         leaving.start()
-        await_that(lambda: writer._events == 1, "an event that waits")
+        # On a machine that is busy it may have waited in vain before anybody looks.
+        await_that(lambda: writer._events == 1 or bool(answers), "an event that waits")
     leaving.join()
     await_that(lambda: writer._wake_at == 1, "the end of the moment")
     writer._options = options

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from moto.moto_server.werkzeug_app import create_backend_app
 from werkzeug.serving import make_server
 
 
@@ -19,7 +19,8 @@ class AtomicCreates:
     """moto's application, in which conditional writes take turns."""
 
     def __init__(self) -> None:
-        self._moto: Any = DomainDispatcherApplication(create_backend_app)
+        # What finds the service that a request is for looks through all of moto's each time.
+        self._moto: Any = create_backend_app("s3")
         self._turn = threading.Lock()
 
     def __call__(self, environment: Any, start: Any) -> Iterable[bytes]:

@@ -5,6 +5,7 @@ of each is compared with the judgement of that one alone.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -133,13 +134,16 @@ def texts(draw: st.DrawFn) -> bytes:
 
 def judged(values: Sequence[bytes | None]) -> list[dict[str, Any] | None]:
     """Return the fields of each text as STORE takes it; None of those that it refuses."""
-    rows: list[dict[str, Any] | None] = []
-    for text in values:
-        if text is None or json_fault(ORDER, text) is not None:
-            rows.append(None)
-        else:
-            rows += columns_of(ORDER, [object_of(text)]).to_pylist()
-    return rows
+    return [None if text is None else judged_alone(text) for text in values]
+
+
+# Many tests have the same texts by the thousand.
+@lru_cache(maxsize=4096)
+def judged_alone(text: bytes) -> dict[str, Any] | None:
+    if json_fault(ORDER, text) is not None:
+        return None
+    (row,) = columns_of(ORDER, [object_of(text)]).to_pylist()
+    return row
 
 
 def read(values: Sequence[bytes | None]) -> list[dict[str, Any] | None]:
