@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from storage_core import StreamReader
+from storage_core import CorruptionError, StreamReader
 from storage_core.lake.app_id import stream_of
 from storage_core.lake.heads.run_notes import RunNotes
 from storage_core.lake.heads.runs import listed_runs, read_runs
@@ -145,7 +145,8 @@ def test_what_the_log_before_noted_hides_no_row_of_the_one_in_its_place(owners) 
     first.copy.stream.expire()
     first.publish()
     assert notes(owners).cut == 170
-    publish_stream(heir.copy.root, NAME, owners.target, take_over=True)
+    with pytest.raises(CorruptionError, match=r"\[100, 150\)"):
+        publish_stream(heir.copy.root, NAME, owners.target, take_over=True)
     repair_lake(heir.copy.root, NAME, owners.target)
     assert owners.addresses() == list(range(100, 200))
     assert notes(owners).cut == 100
