@@ -41,6 +41,8 @@ from storage_core.platform.durable_file import (
 _ARCHIVE: Final = "~archived"
 # Lies in a log of which others have all rows, or will; so it goes then.
 _COPY_FILE: Final = "copy"
+# Lies in a log that is being removed, before anything of it goes.
+_GOING_FILE: Final = "going"
 # Of logs that were removed so many are remembered for each shard.
 _REMEMBERED_MAX: Final = 16
 # A lineage is told by so many of its digits.
@@ -180,6 +182,11 @@ def mark_copy(directory: Path) -> None:
 def unmark_copy(place: Path) -> None:
     """Let an archived log stay: other logs lack some of its rows."""
     (place / _COPY_FILE).unlink(missing_ok=True)
+
+
+def is_going(place: Path) -> bool:
+    """Tell whether somebody has begun to remove an archived log, and was killed before the end."""
+    return (place / _GOING_FILE).exists()
 
 
 def archived_copies(
@@ -333,7 +340,8 @@ def move_aside(directory: Path, archived: ArchivedShard) -> None:
 def _remove(directory: Path, place: Path, archived: ArchivedShard) -> None:
     """Remove an archived log, whose marker goes last: until then it tells which log it is.
 
-    Directories go before files, so that what says that it is a copy outlasts its rows.
+    What says that it is a copy, and that it is going, outlasts its rows: what is left of a removal
+    is told from a log that has lost its store otherwise.
 
     Raises:
         ForeignDataError: What lies there is another log; it stays.
@@ -341,6 +349,8 @@ def _remove(directory: Path, place: Path, archived: ArchivedShard) -> None:
     is_almost_gone = not any(place.iterdir())
     if not is_almost_gone:
         _refuse_others(directory, place, archived)
+        (place / _GOING_FILE).touch()
+        sync_directory(place)
     entries = sorted(place.iterdir())
     directories = [entry for entry in entries if entry.is_dir() and not entry.is_symlink()]
     for entry in directories:

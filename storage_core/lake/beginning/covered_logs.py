@@ -7,14 +7,15 @@ up to its end, its addresses are compared with those of the log in force, as rea
 
     all are there      it is removed
     some are not       the mark goes, and it stays until somebody removes it: nobody else has them
-    it cannot be told  it stays, until the next publish
+    it cannot be told  it stays, until the next publish; for good where its store is gone or damaged
 
-A log that a reset archived has no mark. The comparison costs what it reads, addresses alone, and is
-made once.
+A log that a reset archived has no mark, nor has one whose marker did not tell for sure how far it
+goes. The comparison costs what it reads, addresses alone, and is made once.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -23,14 +24,15 @@ import numpy.typing as npt
 from storage_core.catalog.archived_shard import ArchivedShard
 from storage_core.catalog.archived_shards import (
     archived_copies,
+    is_going,
     remove_archived_logs,
     unmark_copy,
 )
+from storage_core.engine.left_config import has_store
 from storage_core.errors import CorruptionError
 from storage_core.read.request import ReadRequest
 from storage_core.reader import StreamReader
 
-_STORE: Final = "db"
 # So many addresses are compared at once.
 _ROWS_AT_ONCE: Final = 2**18
 Int64s = npt.NDArray[np.int64]
@@ -61,8 +63,7 @@ def remove_covered_logs(
     for log, place in archived_copies(root, name, shard):
         if log.end > published:
             continue
-        # Without its store it had no row, or was being removed.
-        if not (place / _STORE).exists() or _is_covered(reader, log, on_progress):
+        if is_going(place) or _is_covered(reader, log, place, on_progress):
             covered.append(log.lineage)
         else:
             unmark_copy(place)
@@ -71,8 +72,13 @@ def remove_covered_logs(
     return len(removed), staying
 
 
-def _is_covered(reader: StreamReader, log: ArchivedShard, on_progress: Callable[[], None]) -> bool:
+def _is_covered(
+    reader: StreamReader, log: ArchivedShard, place: Path, on_progress: Callable[[], None]
+) -> bool:
     """Tell whether the log in force has a row at each address where an archived one shows one."""
+    if not has_store(place):
+        # One that was never opened has no row; another one may have had some.
+        return log.end == log.born
     files = reader.rows.shards.files
     root, name = files.directory.parent, files.meta.name
     in_force = reader.shard(log.shard)
