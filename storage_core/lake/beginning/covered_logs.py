@@ -7,13 +7,14 @@ up to its end, its addresses are compared with those of the log in force, as rea
 
     all are there      it is removed
     some are not       the mark goes, and it stays until somebody removes it: nobody else has them
-    it cannot be told  it stays, until the next publish; for good where its store is gone or damaged
+    it cannot be told  it stays: until the next publish, or for good where its store is damaged
 
-A log that a reset archived has no mark, nor has one whose marker did not tell for sure how far it
-goes. The comparison costs what it reads, addresses alone, and is made once.
+While neither this machine nor the store has a part of the log in force, none goes: an archived log
+may have the only copy. A log that a reset archived has no mark, nor has one whose marker did not
+tell for sure how far it goes. The comparison costs what it reads, addresses alone, and is made once.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +31,9 @@ from storage_core.catalog.archived_shards import (
 )
 from storage_core.engine.left_config import has_store
 from storage_core.errors import CorruptionError
+from storage_core.format.part_entry import PartEntry
+from storage_core.lake.maintenance.local_parts import parts_of_log
+from storage_core.lake.table import LakeTable
 from storage_core.read.request import ReadRequest
 from storage_core.reader import StreamReader
 
@@ -39,14 +43,19 @@ Int64s = npt.NDArray[np.int64]
 
 
 def remove_covered_logs(
-    reader: StreamReader, shard: int, published: int, on_progress: Callable[[], None]
+    reader: StreamReader,
+    table: LakeTable,
+    shard: int,
+    entries: Sequence[PartEntry],
+    on_progress: Callable[[], None],
 ) -> tuple[int, int]:
     """Remove the archived copies of a shard whose rows the log in force has.
 
     Args:
         reader: The stream, opened by the path of its root.
+        table: Its table, loaded, in its own lake.
         shard: The shard's number.
-        published: The address below which its table has all rows of that log.
+        entries: The part list of the log in force.
         on_progress: Called again and again while rows are compared.
 
     Returns:
@@ -58,11 +67,16 @@ def remove_covered_logs(
     """
     files = reader.rows.shards.files
     root, name = files.directory.parent, files.meta.name
+    published = table.published(shard) or 0
+    copies = [one for one in archived_copies(root, name, shard) if one[0].end <= published]
+    if not copies:
+        return 0, 0
+    # What a read has of them in its cache is no copy.
+    if not all(part.is_well for part in parts_of_log(reader, table, shard, entries, read=False)):
+        return 0, 0
     covered: list[str] = []
     staying = 0
-    for log, place in archived_copies(root, name, shard):
-        if log.end > published:
-            continue
+    for log, place in copies:
         if is_going(place) or _is_covered(reader, log, place, on_progress):
             covered.append(log.lineage)
         else:
