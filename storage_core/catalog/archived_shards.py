@@ -45,6 +45,7 @@ _COPY_FILE: Final = "copy"
 _GOING_FILE: Final = "going"
 # Of logs that were removed so many are remembered for each shard.
 _REMEMBERED_MAX: Final = 16
+_LOOKING: Final = "looking for archived shards"
 # A lineage is told by so many of its digits.
 _LINEAGE_DIGITS: Final = 16
 
@@ -180,13 +181,25 @@ def mark_copy(directory: Path) -> None:
 
 
 def unmark_copy(place: Path) -> None:
-    """Let an archived log stay: other logs lack some of its rows."""
-    (place / _COPY_FILE).unlink(missing_ok=True)
+    """Let an archived log stay: other logs lack some of its rows.
+
+    Raises:
+        InvalidRequestError: This process may not write there.
+        UnavailableError: The disk refuses.
+    """
+    with taking_errors(place, "letting an archived log stay"):
+        (place / _COPY_FILE).unlink(missing_ok=True)
 
 
 def is_going(place: Path) -> bool:
-    """Tell whether somebody has begun to remove an archived log, and was killed before the end."""
-    return (place / _GOING_FILE).exists()
+    """Tell whether somebody has begun to remove an archived log, and was killed before the end.
+
+    Raises:
+        InvalidRequestError: This process may not read there.
+        UnavailableError: The disk refuses.
+    """
+    with reading_errors(place, _LOOKING):
+        return (place / _GOING_FILE).exists()
 
 
 def archived_copies(
@@ -195,8 +208,9 @@ def archived_copies(
     """Return the archived logs of a shard that are marked as copies, with where they lie.
 
     Raises:
-        InvalidRequestError: There is no such stream.
+        InvalidRequestError: There is no such stream, or this process may not read there.
         CorruptionError: Its files are damaged.
+        UnavailableError: The disk refuses.
     """
     files = read_stream(Path(root), name, is_whole=False)
     places = [
@@ -204,7 +218,8 @@ def archived_copies(
         for log in files.settings.archived
         if log.shard == shard
     ]
-    return [(log, place) for log, place in places if (place / _COPY_FILE).exists()]
+    with reading_errors(files.directory, _LOOKING):
+        return [(log, place) for log, place in places if (place / _COPY_FILE).exists()]
 
 
 def remove_archived_shards(root: str | PathLike[str], name: str) -> Sequence[ArchivedShard]:
@@ -390,7 +405,7 @@ def _is_unmoved(directory: Path, archived: ArchivedShard) -> bool:
 
 def _place(directory: Path, archived: ArchivedShard) -> Path | None:
     """Return where an archived log lies, None if it was removed."""
-    with reading_errors(directory, "looking for archived shards"):
+    with reading_errors(directory, _LOOKING):
         if _is_unmoved(directory, archived):
             return directory / archived.directory
         path = _archive_place(directory, archived)

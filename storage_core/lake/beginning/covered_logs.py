@@ -11,7 +11,7 @@ up to its end, its addresses are compared with those of the log in force, as rea
 
 While neither this machine nor the store has a part of the log in force, none goes: an archived log
 may have the only copy. A log that a reset archived has no mark, nor has one whose marker did not
-tell for sure how far it goes. The comparison costs what it reads, addresses alone, and is made once.
+tell for sure how far it goes. The comparison reads addresses alone, and is made once.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +34,7 @@ from storage_core.errors import CorruptionError
 from storage_core.format.part_entry import PartEntry
 from storage_core.lake.maintenance.local_parts import parts_of_log
 from storage_core.lake.table import LakeTable
+from storage_core.platform.durable_file import reading_errors
 from storage_core.read.request import ReadRequest
 from storage_core.reader import StreamReader
 
@@ -90,9 +91,10 @@ def _is_covered(
     reader: StreamReader, log: ArchivedShard, place: Path, on_progress: Callable[[], None]
 ) -> bool:
     """Tell whether the log in force has a row at each address where an archived one shows one."""
-    if not has_store(place):
-        # One that was never opened has no row; another one may have had some.
-        return log.end == log.born
+    with reading_errors(place, "looking for the store of an archived log"):
+        if not has_store(place):
+            # One that was never opened has no row; another one may have had some.
+            return log.end == log.born
     files = reader.rows.shards.files
     root, name = files.directory.parent, files.meta.name
     in_force = reader.shard(log.shard)

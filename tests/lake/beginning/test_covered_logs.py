@@ -75,6 +75,21 @@ def test_log_that_alone_has_some_rows_stays_for_good(lab):
     assert len(lab.archived()) == 1
 
 
+def test_rows_are_published_though_an_archived_log_may_not_be_touched(lab):
+    lab.published(100)
+    lab.append(30)
+    first = lab.owner
+    lab.take_over()
+    lab.published(50)
+    lab.take_over(first)
+    (mark,) = first.root.glob(f"{NAME}/~archived/*/copy")
+    mark.unlink()
+    mark.mkdir()
+    lab.fill(20)
+    assert lab.publish().rows == 20
+    assert len(lab.archived()) == 1
+
+
 def test_log_stays_while_the_store_lacks_a_file_of_which_it_has_the_only_copy(lab):
     lab.published(100)
     first = lab.owner
