@@ -33,8 +33,8 @@ def spoil_marker(shard):
 def spoil_newest_slot(shard):
     data = bytearray((shard / "marker").read_bytes())
     newest = max(decode_slots(bytes(data)), key=lambda slot: slot.sequence)
-    at = (newest.sequence & 1) * SLOT_STRIDE
-    data[at : at + 16] = bytes(16)
+    begin = (newest.sequence & 1) * SLOT_STRIDE
+    data[begin : begin + 16] = bytes(16)
     (shard / "marker").write_bytes(data)
 
 
