@@ -41,8 +41,11 @@ from storage_core.platform.durable_file import (
 _ARCHIVE: Final = "~archived"
 # Lies in a log of which others have all rows, or will; so it goes then.
 _COPY_FILE: Final = "copy"
+# Lies in a log that is being removed, before anything of it goes.
+_GOING_FILE: Final = "going"
 # Of logs that were removed so many are remembered for each shard.
 _REMEMBERED_MAX: Final = 16
+_LOOKING: Final = "looking for archived shards"
 # A lineage is told by so many of its digits.
 _LINEAGE_DIGITS: Final = 16
 
@@ -178,8 +181,25 @@ def mark_copy(directory: Path) -> None:
 
 
 def unmark_copy(place: Path) -> None:
-    """Let an archived log stay: other logs lack some of its rows."""
-    (place / _COPY_FILE).unlink(missing_ok=True)
+    """Let an archived log stay: other logs lack some of its rows.
+
+    Raises:
+        InvalidRequestError: This process may not write there.
+        UnavailableError: The disk refuses.
+    """
+    with taking_errors(place, "letting an archived log stay"):
+        (place / _COPY_FILE).unlink(missing_ok=True)
+
+
+def is_going(place: Path) -> bool:
+    """Tell whether somebody has begun to remove an archived log, and was killed before the end.
+
+    Raises:
+        InvalidRequestError: This process may not read there.
+        UnavailableError: The disk refuses.
+    """
+    with reading_errors(place, _LOOKING):
+        return (place / _GOING_FILE).exists()
 
 
 def archived_copies(
@@ -188,8 +208,9 @@ def archived_copies(
     """Return the archived logs of a shard that are marked as copies, with where they lie.
 
     Raises:
-        InvalidRequestError: There is no such stream.
+        InvalidRequestError: There is no such stream, or this process may not read there.
         CorruptionError: Its files are damaged.
+        UnavailableError: The disk refuses.
     """
     files = read_stream(Path(root), name, is_whole=False)
     places = [
@@ -197,7 +218,8 @@ def archived_copies(
         for log in files.settings.archived
         if log.shard == shard
     ]
-    return [(log, place) for log, place in places if (place / _COPY_FILE).exists()]
+    with reading_errors(files.directory, _LOOKING):
+        return [(log, place) for log, place in places if (place / _COPY_FILE).exists()]
 
 
 def remove_archived_shards(root: str | PathLike[str], name: str) -> Sequence[ArchivedShard]:
@@ -333,7 +355,8 @@ def move_aside(directory: Path, archived: ArchivedShard) -> None:
 def _remove(directory: Path, place: Path, archived: ArchivedShard) -> None:
     """Remove an archived log, whose marker goes last: until then it tells which log it is.
 
-    Directories go before files, so that what says that it is a copy outlasts its rows.
+    What says that it is a copy, and that it is going, outlasts its rows: what is left of a removal
+    is told from a log that has lost its store otherwise.
 
     Raises:
         ForeignDataError: What lies there is another log; it stays.
@@ -341,6 +364,8 @@ def _remove(directory: Path, place: Path, archived: ArchivedShard) -> None:
     is_almost_gone = not any(place.iterdir())
     if not is_almost_gone:
         _refuse_others(directory, place, archived)
+        (place / _GOING_FILE).touch()
+        sync_directory(place)
     entries = sorted(place.iterdir())
     directories = [entry for entry in entries if entry.is_dir() and not entry.is_symlink()]
     for entry in directories:
@@ -380,7 +405,7 @@ def _is_unmoved(directory: Path, archived: ArchivedShard) -> bool:
 
 def _place(directory: Path, archived: ArchivedShard) -> Path | None:
     """Return where an archived log lies, None if it was removed."""
-    with reading_errors(directory, "looking for archived shards"):
+    with reading_errors(directory, _LOOKING):
         if _is_unmoved(directory, archived):
             return directory / archived.directory
         path = _archive_place(directory, archived)

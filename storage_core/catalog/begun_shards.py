@@ -33,6 +33,7 @@ from storage_core.catalog.births import BEGUN_FILE, make_shard, new_lineage, rem
 from storage_core.catalog.changes import locked, rewritten
 from storage_core.catalog.stream_file import StreamFiles, shard_directory
 from storage_core.engine.commit_marker import MARKER_FILE, create_marker, open_marker
+from storage_core.engine.left_config import has_store
 from storage_core.engine.writer_lock import WriterLock
 from storage_core.errors import UnavailableError
 from storage_core.platform.clock import Clock
@@ -129,11 +130,12 @@ def put_begun_log(
             files.shard_directory(shard), clock, stream=files.meta.name, shard=shard
         )
         with lock:
-            _make_marker_whole(files, shard)
+            is_end_known = _make_marker_whole(files, shard)
             archived = archived_log(files, shard, clock)
             move_directory(log.directory, stream / log_name(shard, log.lineage.hex()))
             files = put_in_place(files, [archived], {shard: log.lineage}, {shard: born})
-            if is_copy:
+            # Of how far another one goes nobody can say, nor whose rows it has.
+            if is_copy and is_end_known:
                 mark_copy(files.directory / archived.directory)
             move_aside(stream, archived)
     return files
@@ -149,20 +151,27 @@ def _make_missing(files: StreamFiles, shard: int) -> None:
         make_shard(directory, files.born(shard), files.lineage(shard))
 
 
-def _make_marker_whole(files: StreamFiles, shard: int) -> None:
+def _make_marker_whole(files: StreamFiles, shard: int) -> bool:
     """Make both slots of a log's marker valid; the holder of its lock alone may.
 
     Where none is, nobody knows what was committed: the log has its files then, and shows no row.
+
+    Returns:
+        Whether the marker told how far the log goes; else that may have committed more.
     """
     path = files.shard_directory(shard) / MARKER_FILE
     marker, valid_slots = open_marker(path) if path.exists() else (None, 0)
     if marker is None:
         create_marker(path, files.born(shard), files.lineage(shard))
         sync_directory(path.parent)
-        return
+        return False
     with closing(marker):
         if valid_slots < _SLOTS:
             marker.write_both(marker.state)
+        committed = marker.state.committed
+    # A call that was killed may have made it anew.
+    is_anew = committed <= files.born(shard) and has_store(path.parent)
+    return valid_slots == _SLOTS and not is_anew
 
 
 def _put_new(files: StreamFiles, log: BegunLog, born: int) -> StreamFiles:

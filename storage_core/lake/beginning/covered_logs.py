@@ -7,14 +7,16 @@ up to its end, its addresses are compared with those of the log in force, as rea
 
     all are there      it is removed
     some are not       the mark goes, and it stays until somebody removes it: nobody else has them
-    it cannot be told  it stays, until the next publish
+    it cannot be told  it stays: until the next publish, or for good where its store is damaged
 
-A log that a reset archived has no mark. The comparison costs what it reads, addresses alone, and is
-made once.
+While neither this machine nor the store has a part of the log in force, none goes: an archived log
+may have the only copy. A log that a reset archived has no mark, nor has one whose marker did not
+tell for sure how far it goes. The comparison reads addresses alone, and is made once.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -23,28 +25,38 @@ import numpy.typing as npt
 from storage_core.catalog.archived_shard import ArchivedShard
 from storage_core.catalog.archived_shards import (
     archived_copies,
+    is_going,
     remove_archived_logs,
     unmark_copy,
 )
+from storage_core.engine.left_config import has_store
 from storage_core.errors import CorruptionError
+from storage_core.format.part_entry import PartEntry
+from storage_core.lake.maintenance.local_parts import parts_of_log
+from storage_core.lake.table import LakeTable
+from storage_core.platform.durable_file import reading_errors
 from storage_core.read.request import ReadRequest
 from storage_core.reader import StreamReader
 
-_STORE: Final = "db"
 # So many addresses are compared at once.
 _ROWS_AT_ONCE: Final = 2**18
 Int64s = npt.NDArray[np.int64]
 
 
 def remove_covered_logs(
-    reader: StreamReader, shard: int, published: int, on_progress: Callable[[], None]
+    reader: StreamReader,
+    table: LakeTable,
+    shard: int,
+    entries: Sequence[PartEntry],
+    on_progress: Callable[[], None],
 ) -> tuple[int, int]:
     """Remove the archived copies of a shard whose rows the log in force has.
 
     Args:
         reader: The stream, opened by the path of its root.
+        table: Its table, loaded, in its own lake.
         shard: The shard's number.
-        published: The address below which its table has all rows of that log.
+        entries: The part list of the log in force.
         on_progress: Called again and again while rows are compared.
 
     Returns:
@@ -56,13 +68,17 @@ def remove_covered_logs(
     """
     files = reader.rows.shards.files
     root, name = files.directory.parent, files.meta.name
+    published = table.published(shard) or 0
+    copies = [one for one in archived_copies(root, name, shard) if one[0].end <= published]
+    if not copies:
+        return 0, 0
+    # What a read has of them in its cache is no copy.
+    if not all(part.is_well for part in parts_of_log(reader, table, shard, entries, read=False)):
+        return 0, 0
     covered: list[str] = []
     staying = 0
-    for log, place in archived_copies(root, name, shard):
-        if log.end > published:
-            continue
-        # Without its store it had no row, or was being removed.
-        if not (place / _STORE).exists() or _is_covered(reader, log, on_progress):
+    for log, place in copies:
+        if is_going(place) or _is_covered(reader, log, place, on_progress):
             covered.append(log.lineage)
         else:
             unmark_copy(place)
@@ -71,8 +87,14 @@ def remove_covered_logs(
     return len(removed), staying
 
 
-def _is_covered(reader: StreamReader, log: ArchivedShard, on_progress: Callable[[], None]) -> bool:
+def _is_covered(
+    reader: StreamReader, log: ArchivedShard, place: Path, on_progress: Callable[[], None]
+) -> bool:
     """Tell whether the log in force has a row at each address where an archived one shows one."""
+    with reading_errors(place, "looking for the store of an archived log"):
+        if not has_store(place):
+            # One that was never opened has no row; another one may have had some.
+            return log.end == log.born
     files = reader.rows.shards.files
     root, name = files.directory.parent, files.meta.name
     in_force = reader.shard(log.shard)

@@ -129,11 +129,12 @@ class Publication:
 
         What cannot be told now the next publish comes to again.
         """
-        if not (self._is_own and os.access(self._files.directory, os.W_OK)):
+        table, shard = self._table, published.shard
+        if table is None or not (self._is_own and os.access(self._files.directory, os.W_OK)):
             return published
-        shard, end = published.shard, published.end
         with suppress(ShardlogError):
-            removed, staying = remove_covered_logs(self._reader, shard, end, self._go_on)
+            entries = self.parts(shard).entries
+            removed, staying = remove_covered_logs(self._reader, table, shard, entries, self._go_on)
             return replace(published, logs_removed=removed, logs_kept=staying)
         return published
 

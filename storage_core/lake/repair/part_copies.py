@@ -5,7 +5,10 @@ from whose table this one began, and a backup of either, have the same files.
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
+from stat import S_ISREG
 from typing import Final
 
 from storage_core.catalog.archived_shard import log_name, shard_name
@@ -17,6 +20,7 @@ from storage_core.platform.durable_file import reading_errors
 
 _ARCHIVE: Final = "~archived"
 _READ_BYTES: Final = 4 * 2**20
+_LOOKING: Final = "looking for copies of parts"
 
 
 class PartCopies:
@@ -31,11 +35,15 @@ class PartCopies:
             others: Other roots.
 
         Raises:
-            InvalidRequestError: Another root does not have the stream.
+            InvalidRequestError: Another root does not have the stream, or this process has no right
+                to read there.
+            UnavailableError: A disk refuses.
         """
         self._streams = [root / name]
         for other in others:
-            if not (other / name).is_dir():
+            with reading_errors(other, _LOOKING):
+                has_stream = (other / name).is_dir()
+            if not has_stream:
                 message = f"there is no stream {name!r} in this root, whose parts could be taken"
                 raise InvalidRequestError(message, path=other)
             self._streams.append(other / name)
@@ -58,16 +66,35 @@ class PartCopies:
     def _sizes(self, shard: int) -> dict[int, list[Path]]:
         sizes: dict[int, list[Path]] = {}
         for path in self._files(shard):
-            with reading_errors(path, "looking for copies of parts"):
-                sizes.setdefault(path.stat().st_size, []).append(path)
+            # Its owner may have merged it meanwhile.
+            with reading_errors(path, _LOOKING), suppress(FileNotFoundError):
+                status = path.stat()
+                if S_ISREG(status.st_mode):
+                    sizes.setdefault(status.st_size, []).append(path)
         return sizes
 
     def _files(self, shard: int) -> Iterator[Path]:
         for stream in self._streams:
             for place in (stream, stream / _ARCHIVE):
-                for log in (shard_name(shard), log_name(shard, "*")):
-                    for directory in sorted(place.glob(log)):
-                        yield from sorted(parts_directory(directory).glob(PART_FILES))
+                for log in _entries(place, shard_name(shard), log_name(shard, "*")):
+                    yield from _entries(parts_directory(log), PART_FILES)
+
+
+def _entries(directory: Path, *patterns: str) -> list[Path]:
+    """Return what a directory has of some names, in order; nothing where there is none.
+
+    Raises:
+        InvalidRequestError: This process has no right to read there.
+        UnavailableError: The disk refuses.
+    """
+    # NOTE: `Path.glob` takes what may not be read for empty.
+    with reading_errors(directory, _LOOKING), suppress(FileNotFoundError, NotADirectoryError):
+        return sorted(
+            entry
+            for entry in directory.iterdir()
+            if any(fnmatchcase(entry.name, pattern) for pattern in patterns)
+        )
+    return []
 
 
 def bytes_of(path: Path) -> Iterator[bytes]:

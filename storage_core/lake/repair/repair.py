@@ -59,8 +59,8 @@ def repair_lake(  # noqa: PLR0913 - how a call is bounded and followed
         ForeignDataError: What lies there is another stream's table, or none of shardlog.
         UnavailableError: The store does not answer, or the disk refuses.
     """
-    before = check_lake(root, name, target, read=read, on_rows=on_rows)  # 1
     copies = PartCopies(Path(root), name, [Path(other) for other in roots])
+    before = check_lake(root, name, target, read=read, on_rows=on_rows)  # 1
     with StreamReader.open(root, name) as reader, scratch_directory() as scratch:
         place = target or target_of(reader)
         table = LakeTable.open(place, stream_of(reader))

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from storage_core import Stream, StreamReader
+from storage_core.lake import repair_lake
 from storage_core.lake.beginning import begin
 from storage_core.testing import SimulatedCrash
 from tests.lake.beginning.beginning_lab import BORN, NAME, SHARD
-from tests.log.workbench import batch_of
+from tests.log.workbench import batch_of, column_of
 
 ROW_COLUMNS = ("address", "secondary", "primary", "version", "payload")
 
@@ -72,6 +73,44 @@ def test_log_that_alone_has_some_rows_stays_for_good(lab):
     done = lab.publish()
     assert (done.logs_removed, done.logs_kept) == (0, 0)
     assert len(lab.archived()) == 1
+
+
+def test_rows_are_published_though_an_archived_log_may_not_be_touched(lab):
+    lab.published(100)
+    lab.append(30)
+    first = lab.owner
+    lab.take_over()
+    lab.published(50)
+    lab.take_over(first)
+    (mark,) = first.root.glob(f"{NAME}/~archived/*/copy")
+    mark.unlink()
+    mark.mkdir()
+    lab.fill(20)
+    assert lab.publish().rows == 20
+    assert len(lab.archived()) == 1
+
+
+def test_log_stays_while_the_store_lacks_a_file_of_which_it_has_the_only_copy(lab):
+    lab.published(100)
+    first = lab.owner
+    lab.take_over()
+    lab.published(50)
+    lab.take_over(first)
+    with first.reader() as reader:
+        # The addresses of all rows are in the cache from now on.
+        assert column_of(reader.tail(SHARD, columns=["address"]), "address")
+    here = {part.entry.digest.hex() for part in first.stream.parts() if part.path.exists()}
+    gone = next(file for file in lab.files() if file.stem.split("-")[-1] not in here)
+    gone.unlink()
+    for _ in range(2):
+        lab.fill(20)
+        assert lab.publish().logs_removed == 0
+    done = repair_lake(first.root, NAME)
+    assert done.is_clean
+    assert [file.kind for file in done.repaired] == ["from copy", "uploaded"]
+    lab.fill(20)
+    lab.publish()
+    assert lab.archived() == []
 
 
 def test_rows_that_expired_since_keep_no_log(lab):

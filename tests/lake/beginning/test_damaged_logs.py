@@ -5,7 +5,10 @@ import shutil
 import pytest
 
 from storage_core import CorruptionError, Stream
+from storage_core.catalog import begun_shards
 from storage_core.catalog.archived_shards import archived_shards
+from storage_core.format.marker_slot import SLOT_STRIDE, decode_slots
+from storage_core.testing import SimulatedCrash
 from tests.lake.beginning.beginning_lab import NAME, SHARD
 
 
@@ -27,6 +30,14 @@ def spoil_marker(shard):
     (shard / "marker").write_bytes(bytes(8192))
 
 
+def spoil_newest_slot(shard):
+    data = bytearray((shard / "marker").read_bytes())
+    newest = max(decode_slots(bytes(data)), key=lambda slot: slot.sequence)
+    begin = (newest.sequence & 1) * SLOT_STRIDE
+    data[begin : begin + 16] = bytes(16)
+    (shard / "marker").write_bytes(data)
+
+
 def lose_shard(shard):
     shutil.rmtree(shard)
 
@@ -38,17 +49,17 @@ def lose_all_but_marker(shard):
 
 
 @pytest.mark.parametrize(
-    ("damage", "may_be_compared"),
+    ("damage", "goes"),
     [
         (spoil_store, False),
         (lose_store, False),
-        (lose_marker, True),
-        (spoil_marker, True),
+        (lose_marker, False),
+        (spoil_marker, False),
         (lose_shard, True),
         (lose_all_but_marker, False),
     ],
 )
-def test_damaged_log_is_replaced_by_one_that_begins_from_the_lake(lab, damage, may_be_compared):
+def test_damaged_log_is_replaced_by_one_that_begins_from_the_lake(lab, damage, goes):
     lab.published(100)
     lab.owner.stream.close()
     damage(next(lab.owner.root.glob(f"{NAME}/shard-*")))
@@ -61,6 +72,40 @@ def test_damaged_log_is_replaced_by_one_that_begins_from_the_lake(lab, damage, m
     lab.fill(40)
     lab.publish()
     assert lab.lake_problems() == []
-    # One whose rows are all in the table goes; one whose rows nobody can read stays.
+    # One that has no row goes; one of whose rows nobody can tell stays.
     staying = [log.shard for log in archived_shards(lab.owner.root, NAME)]
-    assert staying == ([] if may_be_compared else [SHARD])
+    assert staying == ([] if goes else [SHARD])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [spoil_store, lose_store, lose_marker, spoil_marker, spoil_newest_slot, lose_all_but_marker],
+)
+def test_damaged_log_with_rows_that_nobody_published_stays(lab, damage):
+    lab.published(100)
+    lab.append(50)
+    lab.owner.stream.close()
+    damage(next(lab.owner.root.glob(f"{NAME}/shard-*")))
+    lab.take_over(lab.owner)
+    lab.fill(100)
+    done = lab.publish()
+    assert (done.logs_removed, len(lab.archived())) == (0, 1)
+
+
+def test_log_without_a_marker_stays_though_a_first_beginning_was_killed(lab, monkeypatch):
+    lab.published(100)
+    lab.append(50)
+    lab.owner.stream.close()
+    lose_marker(next(lab.owner.root.glob(f"{NAME}/shard-*")))
+
+    def dying(*_rest):
+        raise SimulatedCrash
+
+    with monkeypatch.context() as patched:
+        patched.setattr(begun_shards, "put_in_place", dying)
+        with pytest.raises(SimulatedCrash):
+            lab.take_over(lab.owner)
+    lab.take_over(lab.owner)
+    lab.fill(100)
+    done = lab.publish()
+    assert (done.logs_removed, len(lab.archived())) == (0, 1)

@@ -1,10 +1,11 @@
 """A part that is damaged or gone on this machine is brought from whoever has its digest."""
 
+import shutil
 from datetime import timedelta
 
 import pytest
 
-from storage_core import CorruptionError, InvalidRequestError, StreamReader
+from storage_core import CorruptionError, InvalidRequestError, StreamReader, UnavailableError
 from storage_core.lake.image_names import whole_image_name
 from storage_core.lake.publish import publish_stream
 from tests.log.parts.parts_lab import NAME
@@ -134,6 +135,37 @@ def test_root_without_the_stream_is_refused(lab, tmp_path):
     lab.fill_and_publish()
     with pytest.raises(InvalidRequestError, match="no stream"):
         lab.repair(roots=[tmp_path])
+
+
+def test_name_of_a_part_that_leads_nowhere_is_no_copy(lab):
+    part = lab.fill_and_publish().part()
+    copy = lab.copied_root()
+    lab.lose(part)
+    lab.lose_stored(part)
+    copied = copy / part.path.relative_to(lab.root)
+    copied.with_name("part-0000000099.rows").symlink_to(copy / "nothing")
+    assert lab.repair(roots=[copy])
+
+
+def test_root_that_cannot_be_looked_into_is_told(lab):
+    part = lab.fill_and_publish().part()
+    copy = lab.copied_root()
+    lab.lose(part)
+    lab.lose_stored(part)
+    parts = (copy / part.path.relative_to(lab.root)).parent
+    shutil.rmtree(parts)
+    parts.symlink_to(parts)
+    with pytest.raises(UnavailableError, match="looking for copies of parts"):
+        lab.repair(roots=[copy])
+
+
+def test_root_by_no_name_that_a_disk_may_have_is_refused_before_anything_is_read(lab, tmp_path):
+    part = lab.fill_and_publish().part()
+    lab.damage(part)
+    rows: list[int] = []
+    with pytest.raises(UnavailableError, match="too long"):
+        lab.repair(roots=[tmp_path / ("x" * 300)], read=True, on_rows=rows.append)
+    assert rows == []
 
 
 def test_what_a_crash_left_is_removed_by_the_next_repair(lab):
