@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from deltalake import DeltaTable
@@ -105,11 +105,10 @@ class ManyShards:
         """Let a file of a shard's log be no such file."""
         (self.root / NAME / f"shard-{shard:04}" / name).write_bytes(b"?" * 100)
 
-    def published_rows(self) -> list[int]:
+    def published_rows(self) -> list[Any]:
         """Return of each row of the table the shard."""
         table = DeltaTable(self.target.uri, storage_options=dict(self.target.options))
-        rows: list[int] = table.to_pyarrow_table(columns=["shard"]).column("shard").to_pylist()
-        return rows
+        return table.to_pyarrow_table(columns=["shard"]).column("shard").to_pylist()
 
     def write_newest_commit(self, text: bytes) -> None:
         """Let the file of the newest commit have another text."""
@@ -287,18 +286,14 @@ def test_publish_of_a_stream_ends_with_the_damage_of_a_log_behind_all_other_shar
         many.publish()
 
 
-@pytest.mark.parametrize("text", [b"{", b"\xff\xfe", b"[" * 100_000, b"", b'{"commitInfo":3}'])
-def test_newest_commit_that_is_damaged_is_told_by_one_line_or_made_good(many, text):
+@pytest.mark.parametrize("text", [b"{", b"\xff\xfe", b"[" * 100_000, b'{"commitInfo":3}'])
+def test_newest_commit_that_is_damaged_is_told_by_one_line(many, text):
     many.seal()
     for _ in range(2):
         many.publish()
     many.write_newest_commit(text)
-    try:
+    with pytest.raises(CorruptionError, match="the log of the table is damaged"):
         many.publish()
-    except CorruptionError as error:
-        assert "the log of the table is damaged" in str(error)
-    else:
-        assert sorted(many.published_rows()) == list(range(SHARDS))
 
 
 def test_table_whose_log_is_a_checkpoint_alone_is_compared(many):
