@@ -161,7 +161,7 @@ def publish_stream(  # noqa: PLR0913 - how a call is bounded and followed
     consent = Consent(accept_hole, take_over)
     with StreamReader.open(root, name) as reader:
         place = target or target_of(reader)
-        shards = reader.committed()
+        shards = list(reader.rows.shards.opened())
         marks = marks_of(reader, shards)
         unchanged = None if consent != Consent() else _unchanged(reader, place, marks)
         if unchanged is not None:

@@ -11,14 +11,17 @@ What a table has stays, whatever schemas say, with the field that its metadata n
 changes its name, its type or its meaning, and no file is written again since a schema was added.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
 
 from storage_core.avro import AvroSchema
 from storage_core.avro.names import column_beside, field_beside
-from storage_core.errors import UnavailableError
+from storage_core.errors import CorruptionError, UnavailableError
+from storage_core.format.schema_entry import SchemaEntry
+from storage_core.format.schema_order import in_order_of_all
 from storage_core.lake.casts import Casts, FieldCast
 from storage_core.lake.delta_types import (
     FIELD,
@@ -33,6 +36,7 @@ from storage_core.parts.typed_columns import (
     fields_in,
     fields_with_columns,
 )
+from storage_core.read.shard_reader import ShardReader
 from storage_core.reader import StreamReader
 from storage_core.sql.stream_columns import TIME, row_columns
 
@@ -108,13 +112,22 @@ def table_columns(reader: StreamReader, table: pa.Schema | None) -> TableColumns
 
     IMPORTANT: ask for them after the part list was read, so that the schema of each part is there.
 
+    A shard that cannot be read has no part that is published now: the others go on without it.
+
     Args:
         reader: A reader of the stream.
         table: The columns that the table has; None if there is no table.
     """
     own = row_columns(has_keys=reader.options.key_mode == "dictionary")
-    schemas = [AvroSchema.stored(entry.text) for entry in reader.schemas()]
-    return TableColumns(own, schemas, table)
+    shards = reader.rows.shards.opened().values()
+    schemas = in_order_of_all(entries for shard in shards for entries in _schemas_of(shard))
+    return TableColumns(own, [AvroSchema.stored(entry.text) for entry in schemas], table)
+
+
+def _schemas_of(shard: ShardReader) -> Iterator[Sequence[SchemaEntry]]:
+    """Yield the schemas of a shard, if it can be read."""
+    with suppress(CorruptionError, UnavailableError):
+        yield shard.schemas()
 
 
 def _with_field(column: "pa.Field[Any]") -> "pa.Field[Any]":

@@ -1,8 +1,9 @@
 """What is published of a topic at a time: all of its shards that have something due, in one order.
 
 One order is one commit of the table, if it fits. It asks nothing of the store where no shard has
-other parts than at its last publish. What fails in a shard is that shard's, and the others are
-published; what fails for all of them, as a store that does not answer, makes the topic pause.
+other parts, log or lake than at its last publish. What fails in a shard is that shard's, and the
+others are published; what fails for all of them, as a store that does not answer, makes the topic
+pause.
 
 Any thread: that of a pass, or of the last publish. The process beside the worker does one order
 after the other.
@@ -44,6 +45,21 @@ class TopicPublished:
 
 
 @dataclass(frozen=True, slots=True)
+class _Done:
+    """What is published of a shard.
+
+    Attributes:
+        lake: Where its table is.
+        lineage: The lineage of its log.
+        marks: The marks of its part list.
+    """
+
+    lake: str
+    lineage: str
+    marks: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class _Due:
     """A shard that has something to publish: the partition that it is of, and its stream."""
 
@@ -67,8 +83,8 @@ class TopicPublishing:
         self._clock = clock
         self._pauses = StorePauses(clock)
         self._publisher = LakePublisher(clock)
-        # The marks of part lists that are published, and when they were, by a clock that runs on.
-        self._done: dict[Partition, tuple[int, int]] = {}
+        # What is published of shards, and when it was, by a clock that runs on.
+        self._done: dict[Partition, _Done] = {}
         self._done_s: dict[Partition, float] = {}
 
     @property
@@ -124,7 +140,10 @@ class TopicPublishing:
 
     def _is_done(self, stream: Stream, shard: Partition, marks: tuple[int, int]) -> bool:
         """Tell whether a shard has nothing new, nor files that may be old enough to go by now."""
-        if self._done.get(shard, _NO_PARTS) != marks:
+        done = self._done.get(shard)
+        if done is None:
+            return marks == _NO_PARTS
+        if done != _Done(str(stream.options.lake), stream.lineage(shard.number), marks):
             return False
         keep_local = stream.options.keep_local
         if keep_local is None or marks == _NO_PARTS:
@@ -153,7 +172,8 @@ class TopicPublishing:
             shard = Partition(topic, number)
             self._pauses.succeeded(shard)
             if done.is_whole:
-                self._done[shard] = answer.part_marks[number]
+                lineage = due[number].stream.lineage(number)
+                self._done[shard] = _Done(lake, lineage, answer.part_marks[number])
                 self._done_s[shard] = self._clock.monotonic_s()
             outcomes.append((due[number].partition, {number: done}))
         for number, reason in answer.errors.items():

@@ -6,6 +6,7 @@ Each has a random id, by which it is known again among others of its version.
 import json
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from deltalake import CommitProperties, PostCommitHookProperties, Transaction
@@ -48,11 +49,15 @@ def commit_id_of(commit: Mapping[str, Any]) -> str | None:
 
 
 def commit_id_in(log_file: bytes) -> str | None:
-    """Return the id of the commit that a file of a log is; None of another program's."""
-    for line in log_file.splitlines():
-        action = json.loads(line)
-        if isinstance(action, dict) and isinstance(action.get("commitInfo"), dict):
-            return commit_id_of(action["commitInfo"])
+    """Return the id of the commit that a file of a log is.
+
+    None of another program's, and of a damaged one: whoever loads the table says what is wrong.
+    """
+    with suppress(ValueError, RecursionError):
+        for line in log_file.splitlines():
+            action = json.loads(line)
+            if isinstance(action, dict) and isinstance(action.get("commitInfo"), dict):
+                return commit_id_of(action["commitInfo"])
     return None
 
 

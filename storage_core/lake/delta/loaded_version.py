@@ -74,10 +74,11 @@ class LoadedVersion:
         """Return the ids of the newest commit and of the one before it; None if one has none."""
         before = self._before
         if before is None:
-            newest, *older = self.delta.history(2)
-            if not older or not is_same_commit(self._newest, newest):
+            newest = self.delta.history(2)
+            # Of a table whose log is a checkpoint alone there are none.
+            if len(newest) < 2 or not is_same_commit(self._newest, newest[0]):  # noqa: PLR2004
                 return None
-            (before,) = older
+            before = newest[1]
         ids = commit_id_of(self._newest), commit_id_of(before)
         return None if ids[0] is None or ids[1] is None else (ids[0], ids[1])
 

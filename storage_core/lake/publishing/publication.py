@@ -143,7 +143,8 @@ class Publication:
 
     def list_heads(self, shards: Sequence[int]) -> None:
         """List the heads runs of all shards at once, where many of them are to be tended."""
-        if self._table is not None and len(shards) * _LISTED_ALONE > len(self._reader.committed()):
+        count = len(self._reader.rows.shards.opened())
+        if self._table is not None and len(shards) * _LISTED_ALONE > count:
             self._heads.list_all(self._table, shards)
 
     def tend_heads(self, shard: int) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from storage_core.errors import CorruptionError
+from storage_core.errors import CorruptionError, UnavailableError
 from storage_core.lake.delta.commits import commit_id_in
 from storage_core.lake.delta.state import log_path
 from storage_core.lake.delta_errors import LakeFileGoneError
@@ -60,7 +60,7 @@ def marks_of(reader: StreamReader, shards: Collection[int]) -> dict[int, ShardMa
     for shard in shards:
         try:
             state = follower_of(reader, shard).ask(lambda view: view.state)
-        except CorruptionError:
+        except (CorruptionError, UnavailableError):
             continue
         marks[shard] = ShardMarks(reader.lineage(shard), state.sealed, state.part_list_sum)
     return marks

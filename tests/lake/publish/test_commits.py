@@ -1,9 +1,10 @@
 """One commit publishes all shards of a stream, and asks the store for little."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from deltalake import DeltaTable
@@ -99,6 +100,30 @@ class ManyShards:
         """Let the one part of a shard have another last byte."""
         path = self.part(shard).path
         path.write_bytes(path.read_bytes()[:-1] + b"?")
+
+    def damage_log(self, shard: int, name: str) -> None:
+        """Let a file of a shard's log be no such file."""
+        (self.root / NAME / f"shard-{shard:04}" / name).write_bytes(b"?" * 100)
+
+    def published_rows(self) -> list[Any]:
+        """Return of each row of the table the shard."""
+        table = DeltaTable(self.target.uri, storage_options=dict(self.target.options))
+        return table.to_pyarrow_table(columns=["shard"]).column("shard").to_pylist()
+
+    def write_newest_commit(self, text: bytes) -> None:
+        """Let the file of the newest commit have another text."""
+        self._store.write(self.target, self._commit_files()[-1], text)
+
+    def leave_a_checkpoint_alone(self) -> None:
+        """Let the table's log have no commits, but a checkpoint of them."""
+        options = dict(self.target.options)
+        DeltaTable(self.target.uri, storage_options=options).create_checkpoint()
+        for path in self._commit_files():
+            self._store.delete(self.target, path)
+
+    def _commit_files(self) -> list[str]:
+        paths = self._store.paths(self.target)
+        return sorted(path for path in paths if re.fullmatch(r"_delta_log/\d+\.json", path))
 
     def _requests(self) -> Counter[str]:
         return Counter("file" if is_of_file(one) else "log" for one in self._proxy.requests())
@@ -240,6 +265,43 @@ def test_shard_whose_files_cannot_be_read_now_keeps_no_other_from_the_lake(many)
     done = many.publish_some(range(SHARDS), commits_max=4)
     assert list(done.published) == [0, 1, 2]
     assert list(done.errors) == [3]
+
+
+@pytest.mark.parametrize("of_log", ["marker", "db/CURRENT"])
+def test_shard_whose_log_is_damaged_keeps_no_other_from_the_lake(many, of_log):
+    many.seal()
+    many.damage_log(3, of_log)
+    done = many.publish_some(range(SHARDS), commits_max=4)
+    assert (list(done.published), list(done.errors), done.fault) == ([0, 1, 2], [3], None)
+
+
+@pytest.mark.parametrize("of_log", ["marker", "db/CURRENT"])
+def test_publish_of_a_stream_ends_with_the_damage_of_a_log_behind_all_other_shards(many, of_log):
+    many.seal()
+    many.damage_log(3, of_log)
+    with pytest.raises(CorruptionError):
+        many.publish()
+    assert sorted(many.published_rows()) == [0, 1, 2]
+    with pytest.raises(CorruptionError):
+        many.publish()
+
+
+@pytest.mark.parametrize("text", [b"{", b"\xff\xfe", b"[" * 100_000, b'{"commitInfo":3}'])
+def test_newest_commit_that_is_damaged_is_told_by_one_line(many, text):
+    many.seal()
+    for _ in range(2):
+        many.publish()
+    many.write_newest_commit(text)
+    with pytest.raises(CorruptionError, match="the log of the table is damaged"):
+        many.publish()
+
+
+def test_table_whose_log_is_a_checkpoint_alone_is_compared(many):
+    many.seal()
+    many.publish()
+    many.leave_a_checkpoint_alone()
+    for _ in range(2):
+        assert many.publish()[0].commits == 0
 
 
 def test_store_that_fails_behind_a_commit_is_told_beside_what_was_published(many):

@@ -203,6 +203,16 @@ def test_damaged_part_keeps_no_other_shard_from_the_lake(bench):
     assert bench.published_rows() == [(1, address) for address in range(5)]
 
 
+def test_shard_that_gets_another_lake_is_published_there_though_nothing_is_new(bench, tmp_path):
+    bench.seal()
+    bench.turn()
+    bench.lake = tmp_path / "other"
+    for writer in bench.writers.values():
+        writer.stream.alter(lake=bench.lake.as_uri())
+    bench.turn()
+    assert bench.published_rows() == rows_of(5, 5)
+
+
 def test_shard_that_another_log_publishes_is_told_once_and_keeps_no_other_from_the_lake(bench):
     bench.seal()
     bench.turn()
