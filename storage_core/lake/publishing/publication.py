@@ -3,9 +3,8 @@
 The steps of `publish_shard` are its methods. One thread at a time.
 """
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,16 +22,14 @@ from storage_core.errors import (
 from storage_core.format.keys import INT64_MIN
 from storage_core.format.part_entry import PartEntry, ShardParts
 from storage_core.format.shard_state import AddressRange
-from storage_core.lake.absent.lake_parts import LakeParts, lake_cache
-from storage_core.lake.absent.local_files import let_files_go
 from storage_core.lake.app_id import stream_of
-from storage_core.lake.beginning.covered_logs import remove_covered_logs
 from storage_core.lake.heads.shard_runs import HeadsRuns
 from storage_core.lake.image import Image, images
 from storage_core.lake.image_names import image_of_path
 from storage_core.lake.maintenance.addresses import visible_addresses
 from storage_core.lake.publishing.consent import Consent
 from storage_core.lake.publishing.followed import follower_of
+from storage_core.lake.publishing.letting_go import with_files_gone, with_logs_removed
 from storage_core.lake.publishing.mirror import MirrorStep, ShardListing
 from storage_core.lake.publishing.notes import LakeNote, LakeNotes
 from storage_core.lake.publishing.open_tables import OpenTables
@@ -100,43 +97,26 @@ class Publication:
         """How many versions of the table were made."""
         self._heads = HeadsRuns(reader, scratch, self._explained)
 
-    def with_files_gone(self, published: ShardPublished, bytes_max: int) -> ShardPublished:
-        """Let the files of a shard's parts go that the loaded table has; return how many did too.
+    def let_go(self, published: ShardPublished, bytes_max: int) -> ShardPublished:
+        """Let what the table has of a shard go from this machine; return how much did too.
 
-        Only the stream's own lake counts, since reads look there, and only whoever may write in the
-        shard's directory deletes files.
+        Only the stream's own lake counts, since reads look there. Archived logs are compared where
+        something was committed.
 
         Args:
             published: What was published.
-            bytes_max: After how many bytes to leave the rest for another call.
+            bytes_max: After how many bytes of files to leave the rest for another call.
 
         Raises:
             CorruptionError: The store has another file than the part list says.
             UnavailableError: The store cannot be read now, or the disk refuses.
         """
-        options, shard = self._reader.options, published.shard
-        directory = self._files.shard_directory(shard)
-        may_write = options.keep_local is not None and os.access(directory, os.W_OK)
-        if self._table is None or not (may_write and self._is_own):
+        reader, table = self._reader, self._table
+        if table is None or not self._is_own:
             return published
-        lake = LakeParts(self._target, lake_cache(self._files.directory.parent))
-        files = self._table.files(shard)
-        gone = let_files_go(self._reader, shard, files, lake, bytes_max=bytes_max)
-        return replace(published, files_gone=gone.parts, is_whole=gone.is_whole)
-
-    def with_logs_removed(self, published: ShardPublished) -> ShardPublished:
-        """Remove archived logs of a shard of which the table has all rows; return how many too.
-
-        What cannot be told now the next publish comes to again.
-        """
-        table, shard = self._table, published.shard
-        if table is None or not (self._is_own and os.access(self._files.directory, os.W_OK)):
-            return published
-        with suppress(ShardlogError):
-            entries = self.parts(shard).entries
-            removed, staying = remove_covered_logs(self._reader, table, shard, entries, self._go_on)
-            return replace(published, logs_removed=removed, logs_kept=staying)
-        return published
+        if published.commits:
+            published = with_logs_removed(reader, table, published, self.parts, self._go_on)
+        return with_files_gone(reader, self._target, table, published, bytes_max)
 
     def _go_on(self) -> None:
         self._on_rows(self._rows)
