@@ -59,7 +59,9 @@ def _drop_archived(root: Path, stream: str, *, execute: bool) -> None:
     for log in logs:
         place = archived_shard_directory(root, stream, log)
         size = format_bytes(0 if place is None else disk_bytes(place))
-        lines.append(f"shard {log.shard}: offsets {log.born}-{log.end}, {size}: {log.lineage}")
+        # One whose marker was lost has no end that anybody could tell, and may have any rows.
+        offsets = f"{log.born}-{log.end}" if log.end > log.born else f"from {log.born} on"
+        lines.append(f"shard {log.shard}: offsets {offsets}, {size}: {log.lineage}")
     if execute:
         remove_archived_shards(root, stream)
         lines.append(f"removed {counted(len(logs), 'archived log')} of stream {stream!r}")

@@ -5,14 +5,17 @@ import shutil
 import pytest
 
 from connectors.cli.exit_codes import EXIT_UNAVAILABLE, EXIT_USAGE
-from tests.lake.beginning.beginning_lab import NAME, SHARD
+from tests.lake.beginning.beginning_lab import BORN, NAME, SHARD
 from tests.unit.connectors.command import runner
 
 
 @pytest.fixture
-def begin(lab, capsys):
-    shardlog = runner(capsys)
+def shardlog(capsys):
+    return runner(capsys)
 
+
+@pytest.fixture
+def begin(lab, shardlog):
     def run(*arguments):
         return shardlog("lake", "begin", lab.owner.root, NAME, "--shard", SHARD, *arguments)
 
@@ -58,12 +61,14 @@ def test_log_with_rows_of_its_own_is_left_in_place(lab, begin):
     assert lab.owner.stream.committed()[SHARD] == published
 
 
-def test_log_that_does_not_tell_how_far_it_goes_is_left_in_place(lab, begin):
+def test_log_that_does_not_tell_how_far_it_goes_is_left_in_place(lab, begin, shardlog):
     lab.published(100)
     lab.owner.stream.close()
     next(lab.owner.root.glob(f"{NAME}/shard-*/marker")).unlink()
     expect_refusal(begin("--execute"), EXIT_USAGE, "nobody knows how far this log goes")
     assert begin("--execute", "--accept-loss").code == 0
+    listed = shardlog("drop", lab.owner.root, NAME, "--archived")
+    assert listed.lines[0].startswith(f"shard {SHARD}: offsets from {BORN} on, ")
 
 
 def test_shard_that_was_never_published_is_refused(lab, begin):
