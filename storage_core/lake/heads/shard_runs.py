@@ -26,7 +26,6 @@ from storage_core.lake.heads.run_names import (
 )
 from storage_core.lake.heads.run_notes import RunNotes, RunSettings
 from storage_core.lake.heads.runs import (
-    listed_runs,
     read_run,
     stored_runs,
     stored_runs_of,
@@ -120,18 +119,6 @@ class HeadsRuns:
         self._noted[shard] = noted
         older = self._older_notes.setdefault(shard, [])
         older += [other for other in before if other.path != run.path]
-
-    def drop_beyond(self, table: LakeTable, shard: int, published: int) -> None:
-        """Delete runs of commits that failed, before the first commit of another log.
-
-        Their rows are that log's from now on, and of those that came early it may judge otherwise.
-        """
-        if self._files.meta.origin is None or any(done == shard for done, _ in self._uploaded):
-            return
-        with suppress(ShardlogError):
-            for run in listed_runs(table, shard):
-                if run.end > published:
-                    table.delete(run.path)
 
     def list_all(self, table: LakeTable, shards: Collection[int]) -> None:
         """List the runs of some shards at once, by which they are tended then.

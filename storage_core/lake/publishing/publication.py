@@ -29,7 +29,7 @@ from storage_core.lake.image_names import image_of_path
 from storage_core.lake.maintenance.addresses import visible_addresses
 from storage_core.lake.publishing.consent import Consent
 from storage_core.lake.publishing.followed import follower_of
-from storage_core.lake.publishing.letting_go import with_files_gone, with_logs_removed
+from storage_core.lake.publishing.local_deletion import with_files_gone, with_logs_removed
 from storage_core.lake.publishing.mirror import MirrorStep, ShardListing
 from storage_core.lake.publishing.notes import LakeNote, LakeNotes
 from storage_core.lake.publishing.open_tables import OpenTables
@@ -97,7 +97,7 @@ class Publication:
         """How many versions of the table were made."""
         self._heads = HeadsRuns(reader, scratch, self._explained)
 
-    def let_go(self, published: ShardPublished, bytes_max: int) -> ShardPublished:
+    def delete_local(self, published: ShardPublished, bytes_max: int) -> ShardPublished:
         """Let what the table has of a shard go from this machine; return how much did too.
 
         Only the stream's own lake counts, since reads look there. Archived logs are compared where
@@ -292,7 +292,6 @@ class Publication:
                 files += [self._put(image, part, begin) for image in made]
         since = begin
         if self._loaded.owner(shard) != self._log(shard).number:
-            self._heads.drop_beyond(self._loaded, shard, begin)
             since = self._own_since(shard, parts, begin)
         self._heads.upload(self._loaded, shard, parts, AddressRange(since, step.end))
         has_expired = parts.floor > INT64_MIN or parts.cut > self._reader.born(shard)

@@ -179,7 +179,7 @@ def _ended(publication: Publication, done: ShardPublished, bytes_max: int) -> Sh
         return done
     if done.commits or publication.consent.repair:
         done = replace(done, runs_written=publication.tend_heads(done.shard))  # 7
-    return publication.let_go(done, bytes_max)  # 8
+    return publication.delete_local(done, bytes_max)  # 8
 
 
 def _do_round(publication: Publication, shards: Collection[_Shard]) -> float:

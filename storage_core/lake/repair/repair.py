@@ -81,6 +81,8 @@ def repair_lake(  # noqa: PLR0913 - how a call is bounded and followed
         )
         publication = Publication(reader, place, scratch, on_rows, consent)
         done = publish_in_rounds(publication, reader.committed())  # 3
+        if done.fault is not None:
+            raise done.fault
         published = done.published.values()
         uploaded = [file for shard in published for file in _uploaded(shard)]
         runs = sum(shard.runs_written for shard in published)

@@ -29,7 +29,7 @@ def ranges(owners: Owners) -> list[tuple[int, int]]:
     return [(run.begin, run.end) for run in listed_runs(table_of(owners), SHARD)]
 
 
-def test_run_that_the_other_log_did_not_commit_goes(owners: Owners) -> None:
+def test_run_that_the_other_log_did_not_commit_goes_once_its_rows_are_there(owners) -> None:
     first = owners.begin(100)
     first.seal(100, 200)
     first.publish()
@@ -40,7 +40,9 @@ def test_run_that_the_other_log_did_not_commit_goes(owners: Owners) -> None:
     heir = owners.begin(200)
     heir.seal(200, 230)
     heir.take_over()
-    assert ranges(owners) == [(100, 200), (200, 230)]
+    # Nobody can tell it from that of a commit which is on its way.
+    assert ranges(owners) == [(100, 200), (200, 230), (200, 260)]
+    assert heads(owners) == {1: 229}
     heir.seal(230, 260)
     heir.publish()
     assert ranges(owners) == [(100, 200), (200, 230), (230, 260)]
@@ -102,6 +104,25 @@ def test_run_that_comes_after_the_other_log_s_commit_is_passed_over(owners, monk
     heir.publish()
     assert heads(owners) == {1: 199, 2: 269}
     assert (200, 260) not in ranges(owners)
+
+
+def test_run_of_the_other_log_s_commit_stays_though_it_comes_amid_this_one_s(
+    owners, monkeypatch
+) -> None:
+    first, heir = owners.begin(100), owners.begin(100)
+    first.seal(100, 150)
+    seal_of_another_id(heir, 100, 150)
+    usual = LakeTable.put
+
+    def amid(table: LakeTable, path: str, file: Path) -> None:
+        monkeypatch.setattr(LakeTable, "put", usual)
+        first.publish()
+        usual(table, path, file)
+
+    monkeypatch.setattr(LakeTable, "put", amid)
+    with pytest.raises(LakeOwnerError):
+        heir.publish()
+    assert heads(owners) == {1: 149}
 
 
 def test_rows_that_take_the_place_of_others_have_runs_of_their_own(owners) -> None:

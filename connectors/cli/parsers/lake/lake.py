@@ -204,5 +204,5 @@ def begin(  # noqa: PLR0913 - one parameter an option
     where the log has rows above it, unless Kafka has them as the brokers say; and while a writer
     holds the shard. Without --execute it only says what would happen.
 
-    Example: shardlog lake begin ./data telemetry --shard 2 --bootstrap 127.0.0.1:9092 --execute
+    Example: shardlog lake begin ./data telemetry --shard 2 --execute
     """
