@@ -5,10 +5,9 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-# Test processes at a time, of some 600 MB each: more than processors, since those that wait for
-# brokers and JVMs leave two thirds of one.
+# Test processes at a time: more than processors where tests wait for brokers and JVMs.
 CORES := $(shell nproc)
-JOBS ?= $(shell echo $$(( 3 * $(CORES) < 8 ? 3 * $(CORES) : 8 )))
+JOBS ?= $(shell echo $$(( 2 * $(CORES) < 8 ? 2 * $(CORES) : 8 )))
 # Which fault (kill, power, damage, disk, lock, native, index; ingest: of workers and
 # their broker; cold: parts, exports, a worker that seals; spark: killed drivers, jobs; properties:
 # N examples of each property of the unit tests; model: N examples of the model test; interrupts: at
