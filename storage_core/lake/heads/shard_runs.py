@@ -120,6 +120,27 @@ class HeadsRuns:
         older = self._older_notes.setdefault(shard, [])
         older += [other for other in before if other.path != run.path]
 
+    def whole_run_from(self, table: LakeTable, shard: int, address: int, born: int) -> int:
+        """Return from where on a run is to reach that lets no run before it count in part.
+
+        A run of a new owner lets those of others count no more that reach beyond its beginning;
+        what they tell of addresses below that, as dead letters, it has to tell too.
+
+        Args:
+            table: The table.
+            shard: The shard.
+            address: From where on it is to reach at least.
+            born: The first address that the log can ever have had: below that it knows nothing.
+        """
+        if self._files.meta.origin is None:
+            return address
+        runs = runs_of_owner(runs_among(stored_runs(table, shard)), table.owner(shard))
+        # Descending, as one that begins earlier may reach into those that were taken.
+        for run in sorted(runs, key=lambda run: run.end, reverse=True):
+            if run.begin < address < run.end:
+                address = max(born, run.begin)
+        return address
+
     def list_all(self, table: LakeTable, shards: Collection[int]) -> None:
         """List the runs of some shards at once, by which they are tended then.
 

@@ -293,6 +293,8 @@ class Publication:
         since = begin
         if self._loaded.owner(shard) != self._log(shard).number:
             since = self._own_since(shard, parts, begin)
+            born = self._reader.born(shard)
+            since = self._heads.whole_run_from(self._loaded, shard, since, born)
         self._heads.upload(self._loaded, shard, parts, AddressRange(since, step.end))
         has_expired = parts.floor > INT64_MIN or parts.cut > self._reader.born(shard)
         if step.removes and begin == step.end and has_expired:
