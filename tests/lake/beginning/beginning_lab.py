@@ -199,6 +199,15 @@ class BeginningLab:
             root.stream.append_batch(rows, shard=SHARD, addresses=addresses)
             root.stream.commit()
 
+    def append_dead_letter(self) -> None:
+        """Let the owner and the witness have a record that can be no row."""
+        for root in (self.owner, self.witness):
+            root.stream.append_batch(
+                batch_of([]), shard=SHARD, addresses=[], dead_letters={self._next: b"poison"}
+            )
+            root.stream.commit()
+        self._next += 1
+
     def skip(self, count: int) -> int:
         """Let both pass over offsets that the source has no more; return where these end."""
         self._next = self.owner.stream.committed()[SHARD] + count

@@ -23,6 +23,7 @@ from storage_core.parts.snapshot import parts_directory
 from storage_core.testing import FaultyDisk, SimulatedCrash
 from tests.lake.beginning.beginning_lab import NAME, SHARD, BeginningLab
 from tests.lake.beginning.test_damaged_logs import lose_marker, lose_shard
+from tests.lake.publish.publish_lab import dying
 from tests.lake.support.synced import syncs
 
 # Each by the name under which the course of it knows it: of a shard that is new in its root, and
@@ -195,4 +196,25 @@ def test_log_without_a_marker_shows_its_rows_though_who_began_anew_was_killed(la
     with pytest.raises(SimulatedCrash), dying_at("put_in_place", behind=False):
         begin_from_lake(lab.owner.root, NAME, [SHARD])
     lab.owner.open()
+    lab.check()
+
+
+def test_dead_letters_outlive_an_owner_that_died_once_it_had_published_merged_parts(make_lab):
+    lab: BeginningLab = make_lab(block_records=4096, retention=None)
+    lab.append_dead_letter()
+    # A large part, which is not merged, and a small one: one run tells of both.
+    for count in (40_000, 4):
+        lab.append_columns({"secondary": [1] * count})
+        lab.owner.stream.seal()
+    lab.publish()
+    for _ in range(10):
+        lab.append_columns({"secondary": [1] * 4})
+        lab.owner.stream.seal()
+    lab.publish()
+    lab.take_over()
+    lab.owner.stream.compact()
+    assert len(lab.owner.stream.parts()) == 2
+    with pytest.raises(SimulatedCrash), dying(1, "commit_all", behind=True):
+        lab.publish()
+    lab.take_over()
     lab.check()
