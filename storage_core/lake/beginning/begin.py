@@ -22,12 +22,11 @@ from storage_core.format.block import BlockPlace
 from storage_core.format.keys import INT64_MIN
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.format.shard_state import AddressRange
-from storage_core.lake.app_id import stream_of_files
 from storage_core.lake.beginning.begun_store import BegunState, BegunStore
 from storage_core.lake.beginning.joined_zones import OutOfOrderRows, with_expired, zones_of
 from storage_core.lake.beginning.late_copies import copies_of, out_of_order_rows, places_of
 from storage_core.lake.beginning.part_columns import group_rows, part_addresses
-from storage_core.lake.beginning.positions import origin_stream, own_target
+from storage_core.lake.beginning.positions import origin_table
 from storage_core.lake.beginning.rewritten_parts import bring_file, part_again
 from storage_core.lake.beginning.shard_facts import (
     LogHeads,
@@ -135,9 +134,7 @@ def begin_from_lake(  # noqa: PLR0913 - what a call is told
         UnavailableError: The store does not answer, the disk refuses, or another process has put
             a log in the place of a shard meanwhile.
     """
-    files = origin_stream(root, name)
-    place = own_target(files, target)
-    table = LakeTable.open(place, stream_of_files(files))
+    files, place, table = origin_table(root, name, target)
     begun: dict[int, BegunShard] = {}
     if table is None:
         return begun

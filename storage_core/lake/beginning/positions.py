@@ -52,8 +52,7 @@ def lake_positions(
         ForeignDataError: What lies there is another stream's table, or none of shardlog.
         UnavailableError: The store does not answer.
     """
-    files = origin_stream(root, name)
-    table = LakeTable.open(own_target(files, target), stream_of_files(files))
+    files, _, table = origin_table(root, name, target)
     if table is None:
         return {}
     ends = {shard: table.published(shard) for shard in sorted(set(shards))}
@@ -80,7 +79,27 @@ def _own_shards(files: StreamFiles, shards: Iterable[int], table: LakeTable) -> 
     return own
 
 
-def origin_stream(root: str | PathLike[str], name: str) -> StreamFiles:
+def origin_table(
+    root: str | PathLike[str], name: str, target: LakeTarget | None
+) -> tuple[StreamFiles, LakeTarget, LakeTable | None]:
+    """Return a stream whose shards are the partitions of an origin, and its table, if it is made.
+
+    Args:
+        root: The directory that holds the streams.
+        name: The stream.
+        target: Where the table is, as the stream's option `lake` says; if None by that option.
+
+    Raises:
+        InvalidRequestError: There is no such stream, or it has no lake, or no origin.
+        ForeignDataError: What lies there is another stream's table, or none of shardlog.
+        UnavailableError: The store does not answer.
+    """
+    files = _origin_stream(root, name)
+    place = _own_target(files, target)
+    return files, place, LakeTable.open(place, stream_of_files(files))
+
+
+def _origin_stream(root: str | PathLike[str], name: str) -> StreamFiles:
     """Return the files of a stream whose shards are the partitions of an origin.
 
     Raises:
@@ -96,7 +115,7 @@ def origin_stream(root: str | PathLike[str], name: str) -> StreamFiles:
     return files
 
 
-def own_target(files: StreamFiles, target: LakeTarget | None) -> LakeTarget:
+def _own_target(files: StreamFiles, target: LakeTarget | None) -> LakeTarget:
     """Return where the table of a stream is.
 
     Raises:

@@ -11,9 +11,7 @@ from pathlib import Path
 
 from storage_core.catalog.owners import shard_progress
 from storage_core.format.shard_state import AddressRange
-from storage_core.lake.app_id import stream_of_files
-from storage_core.lake.beginning.positions import origin_stream, own_target
-from storage_core.lake.table import LakeTable
+from storage_core.lake.beginning.positions import origin_table
 from storage_core.lake.target import LakeTarget
 
 
@@ -64,8 +62,7 @@ def begin_prospects(
         ForeignDataError: What lies there is another stream's table, or none of shardlog.
         UnavailableError: The store does not answer.
     """
-    files = origin_stream(root, name)
-    table = LakeTable.open(own_target(files, target), stream_of_files(files))
+    _, _, table = origin_table(root, name, target)
     logs = shard_progress(Path(root), name)
     return tuple(
         BeginProspect(

@@ -49,7 +49,7 @@ def lose_all_but_marker(shard):
 
 
 @pytest.mark.parametrize(
-    ("damage", "goes"),
+    ("damage", "is_removed"),
     [
         (spoil_store, False),
         (lose_store, False),
@@ -59,7 +59,7 @@ def lose_all_but_marker(shard):
         (lose_all_but_marker, False),
     ],
 )
-def test_damaged_log_is_replaced_by_one_that_begins_from_the_lake(lab, damage, goes):
+def test_damaged_log_is_replaced_by_one_that_begins_from_the_lake(lab, damage, is_removed):
     lab.published(100)
     lab.owner.stream.close()
     damage(next(lab.owner.root.glob(f"{NAME}/shard-*")))
@@ -74,7 +74,7 @@ def test_damaged_log_is_replaced_by_one_that_begins_from_the_lake(lab, damage, g
     assert lab.lake_problems() == []
     # One that has no row goes; one of whose rows nobody can tell stays.
     staying = [log.shard for log in archived_shards(lab.owner.root, NAME)]
-    assert staying == ([] if goes else [SHARD])
+    assert staying == ([] if is_removed else [SHARD])
 
 
 @pytest.mark.parametrize(
