@@ -10,7 +10,7 @@ after the other.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -52,19 +52,28 @@ class _Done:
         lake: Where its table is.
         lineage: The lineage of its log.
         marks: The marks of its part list.
+        done_s: When it was published, by a clock that runs on.
     """
 
     lake: str
     lineage: str
     marks: tuple[int, int]
+    done_s: float = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class _Due:
-    """A shard that has something to publish: the partition that it is of, and its stream."""
+    """A shard that has something to publish.
+
+    Attributes:
+        partition: The partition that it is of.
+        stream: Its stream.
+        lineage: The lineage of the log that it has now: another one may come in its place.
+    """
 
     partition: Partition
     stream: Stream
+    lineage: str
 
 
 class TopicPublishing:
@@ -83,9 +92,7 @@ class TopicPublishing:
         self._clock = clock
         self._pauses = StorePauses(clock)
         self._publisher = LakePublisher(clock)
-        # What is published of shards, and when it was, by a clock that runs on.
         self._done: dict[Partition, _Done] = {}
-        self._done_s: dict[Partition, float] = {}
 
     @property
     def deaths(self) -> int:
@@ -131,7 +138,7 @@ class TopicPublishing:
                     shard = Partition(topic, number)
                     if not self._is_done(stream, shard, marks) and not self._pauses.has(shard):
                         of_lake = due.setdefault(str(stream.options.lake), {})
-                        of_lake[number] = _Due(partition, stream)
+                        of_lake[number] = _Due(partition, stream, stream.lineage(number))
             except ClosedError:
                 continue
             except ShardlogError as error:
@@ -143,14 +150,14 @@ class TopicPublishing:
         done = self._done.get(shard)
         if done is None:
             return marks == _NO_PARTS
-        if done != _Done(str(stream.options.lake), stream.lineage(shard.number), marks):
+        now_s = self._clock.monotonic_s()
+        if done != _Done(str(stream.options.lake), stream.lineage(shard.number), marks, now_s):
             return False
         keep_local = stream.options.keep_local
         if keep_local is None or marks == _NO_PARTS:
             return True
-        done_s = self._done_s.get(shard, 0.0)
         every_s = max(_LOOK_EVERY_MIN_S, keep_local.total_seconds() / _LOOKS_AT_FILES)
-        return self._clock.monotonic_s() - done_s < every_s
+        return now_s - done.done_s < every_s
 
     def _publish(
         self,
@@ -172,9 +179,8 @@ class TopicPublishing:
             shard = Partition(topic, number)
             self._pauses.succeeded(shard)
             if done.is_whole:
-                lineage = due[number].stream.lineage(number)
-                self._done[shard] = _Done(lake, lineage, answer.part_marks[number])
-                self._done_s[shard] = self._clock.monotonic_s()
+                marks, now_s = answer.part_marks[number], self._clock.monotonic_s()
+                self._done[shard] = _Done(lake, due[number].lineage, marks, now_s)
             outcomes.append((due[number].partition, {number: done}))
         for number, reason in answer.errors.items():
             # Of one that was closed meanwhile, and may have begun anew, it says nothing.
