@@ -279,7 +279,8 @@ class Worker:
     def _join(self) -> None:
         options = self._options
         self._quarantine.leave_topics_but(options.consumes)
-        partition_counts = self._admin.partitions()
+        # A broker that answers may be slow with this all the same.
+        partition_counts = self._admin.partitions(options.broker_wait_s)
         if options.start == "latest":
             group = str(options.kafka_settings[GROUP])
             wanted = options.subscription or tuple(options.partitions)

@@ -105,7 +105,7 @@ class WorkerOptions(Section):
         round_records_max: A round begins at once with this many records.
         round_bytes_max: Or this many bytes; twice as much may wait while a round runs.
         lock_wait_s: How long a new owner waits for a shard another process holds.
-        broker_wait_s: How long to wait for a broker at the start.
+        broker_wait_s: How long to wait for a broker at the start, and for its list of topics.
         stop_timeout_s: How long each step of a clean stop may take.
         expire_every_s: How often streams expire rows; 0 for never.
         maintain_every_s: How often shards are sealed, compacted and trimmed; 0 for never.
