@@ -183,7 +183,7 @@ class _Course:
         clock = self._outside.clock
         with log_in_making(self._files, self._shard, end) as log:
             with taking_errors(log.directory, "beginning a log from the lake"):
-                parts = self._parts(log, footers, notes.schemas)  # 2
+                parts = self._parts(log, footers, notes.schemas, read.damaged)  # 2
                 state = self._state(log, parts, notes, read.missing, end)
                 heads = self._heads(log, parts, read, notes.floor)
                 self._write(log, state, parts, notes, heads)  # 3
@@ -238,7 +238,11 @@ class _Course:
                 raise ForeignDataError(message, stream=self._files.meta.name, shard=self._shard)
 
     def _parts(
-        self, log: BegunLog, footers: Sequence[TableFooter], schemas: Sequence[SchemaEntry]
+        self,
+        log: BegunLog,
+        footers: Sequence[TableFooter],
+        schemas: Sequence[SchemaEntry],
+        damaged_runs: Sequence[str],
     ) -> list[TablePart]:
         """Step 2: return the parts of the log; those that are to be here are."""
         directory = parts_directory(log.directory)
@@ -251,7 +255,7 @@ class _Course:
                 proof, facts = part_again(
                     self._lake, file.path, file.name, directory, number, has_keys=self._has_keys
                 )
-            entry = entry_of(facts, proof, number, schemas, now_ms)
+            entry = entry_of(facts, proof, number, schemas, now_ms, damaged_runs=damaged_runs)
             if entry.is_out_of_order and file.name.rewritten_digest is None:
                 bring_file(self._lake, file.path, file.name, directory / entry.file_name)
             parts.append(TablePart(entry, facts))

@@ -147,8 +147,14 @@ def damaged(name: ImageName, path: str, why: str) -> CorruptionError:
     return CorruptionError(message, shard=name.shard, start=name.first, end=name.last + 1)
 
 
-def entry_of(
-    facts: FileFacts, proof: FileProof, number: int, schemas: Sequence[SchemaEntry], now_ms: int
+def entry_of(  # noqa: PLR0913 - what an entry tells
+    facts: FileFacts,
+    proof: FileProof,
+    number: int,
+    schemas: Sequence[SchemaEntry],
+    now_ms: int,
+    *,
+    damaged_runs: Sequence[str] = (),
 ) -> PartEntry:
     """Return what the part list is to say of a file.
 
@@ -158,6 +164,7 @@ def entry_of(
         number: The part's.
         schemas: Those of the shard, by number.
         now_ms: When the log begins.
+        damaged_runs: Heads runs of the shard that may have told of more schemas.
 
     Raises:
         CorruptionError: Its values have a schema that nobody knows.
@@ -175,20 +182,26 @@ def entry_of(
         level=_level_of(rows),
         is_out_of_order=facts.between("state")[1] > 0,
         digest=proof.digest,
-        kind=_kind_of(facts, schemas),
+        kind=_kind_of(facts, schemas, damaged_runs),
         footer_bytes=proof.footer_bytes,
         footer_digest=proof.footer_digest,
     )
 
 
-def _kind_of(facts: FileFacts, schemas: Sequence[SchemaEntry]) -> str:
+def _kind_of(facts: FileFacts, schemas: Sequence[SchemaEntry], damaged_runs: Sequence[str]) -> str:
     numbers = facts.schemas
     if not numbers:
         return ""
     if numbers[-1] >= len(schemas):
+        why = "an older shardlog published them: let the log that has them publish once more"
+        if damaged_runs:
+            why = (
+                f"{damaged_runs[0]} is damaged: `shardlog lake repair` in a root that has the "
+                "rows writes it again"
+            )
         message = (
-            f"the table does not tell schema {numbers[-1]} of its values, since an older shardlog "
-            "published them; let the log that has them publish once more, or read the table itself"
+            f"no heads run tells schema {numbers[-1]} of its values, since {why}; or read the "
+            "table itself"
         )
         raise CorruptionError(message)
     return AvroSchema.stored(schemas[numbers[0]].text).full_name

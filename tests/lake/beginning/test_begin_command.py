@@ -4,9 +4,13 @@ import shutil
 
 import pytest
 
-from connectors.cli.exit_codes import EXIT_UNAVAILABLE, EXIT_USAGE
+from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_UNAVAILABLE, EXIT_USAGE
+from storage_core import Stream
 from tests.lake.beginning.beginning_lab import BORN, NAME, SHARD
+from tests.log.workbench import batch_of
 from tests.unit.connectors.command import runner
+
+SECOND = SHARD + 1
 
 
 @pytest.fixture
@@ -90,3 +94,61 @@ def test_what_began_is_told_as_json(lab, begin):
         (SHARD, False),
         (SHARD, True),
     ]
+
+
+@pytest.fixture
+def with_second_shard(lab):
+    """Return the lab once another shard of its owner is published, too, and written to."""
+    lab.published(20)
+    lab.owner.stream.close()
+    Stream.add_shards(lab.owner.root, NAME, {SECOND: 0})
+    with Stream.open(lab.owner.root, NAME, [SECOND]) as stream:
+        stream.append_batch(batch_of([0]), shard=SECOND, addresses=[0])
+        stream.commit()
+        stream.seal()
+        lab.publish()
+        yield lab
+
+
+@pytest.mark.usefixtures("with_second_shard")
+def test_shards_that_began_before_another_is_refused_are_told(begin):
+    ran = begin("--shard", SECOND, "--execute")
+    assert (ran.code, ran.err.count("\n")) == (EXIT_UNAVAILABLE, 1)
+    assert f"shard {SECOND}" in ran.err
+    assert [line.split(":")[0] for line in ran.lines] == [f"shard {SHARD} began from the lake"]
+
+
+@pytest.mark.usefixtures("with_second_shard")
+def test_shards_that_began_before_another_is_refused_are_told_as_json(begin):
+    ran = begin("--shard", SECOND, "--execute", "--json")
+    assert ran.code == EXIT_UNAVAILABLE
+    assert [one["shard"] for one in ran.json_lines[0]] == [SHARD]
+
+
+def heads_runs(lab):
+    """Return the files of the shard's heads runs, the oldest first."""
+    return sorted((lab.target.directory / "_shardlog" / f"shard={SHARD}").iterdir())
+
+
+def damage(file):
+    file.write_bytes(file.read_bytes()[:-9])
+
+
+def test_heads_run_that_is_damaged_is_told(lab, begin):
+    lab.published(50, 50)
+    lab.owner.stream.close()
+    run = heads_runs(lab)[0]
+    damage(run)
+    ran = begin("--execute")
+    assert (ran.code, ran.err) == (EXIT_DAMAGE, "")
+    assert run.name in ran.lines[1]
+    assert ran.lines[1].endswith("dead letters that this heads run alone has are missing")
+
+
+def test_shard_whose_schemas_a_damaged_heads_run_alone_tells_is_refused(lab, begin):
+    lab.published(50)
+    lab.owner.stream.close()
+    (run,) = heads_runs(lab)
+    damage(run)
+    ran = begin("--execute")
+    expect_refusal(ran, EXIT_DAMAGE, f"{run.name} is damaged: `shardlog lake repair` in a root")

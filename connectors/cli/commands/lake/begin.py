@@ -1,11 +1,14 @@
 """`shardlog lake begin`: shards get new logs that begin with what their table has."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
+import typer
+
 from connectors.cli.commands.lake.target import stream_target
+from connectors.cli.exit_codes import EXIT_DAMAGE
 from connectors.cli.input.arguments import kafka_settings
 from connectors.cli.output.formatting import counted
 from connectors.cli.output.printing import print_json, print_line
@@ -13,8 +16,14 @@ from connectors.cli.output.progress_bar import progress_bar
 from connectors.group.reset import check_same_topic
 from connectors.group.retry_shards import partition_of
 from connectors.kafka import Admin, OffsetAdmin, Partition
-from storage_core import InvalidRequestError, describe_stream
-from storage_core.lake import BeginProspect, BegunShard, begin_from_lake, begin_prospects
+from storage_core import InvalidRequestError, UnavailableError, describe_stream
+from storage_core.lake import (
+    BeginProspect,
+    BegunShard,
+    LakeTarget,
+    begin_from_lake,
+    begin_prospects,
+)
 
 _BROKER_WAIT_S: Final = 10.0
 
@@ -42,20 +51,45 @@ def begin(  # noqa: PLR0913 - one parameter an option
         _refuse_unpublished(stream, prospect)
         if not accept_loss:
             _refuse_loss(stream, prospect, lows.get(prospect.shard))
-    begun: Mapping[int, BegunShard] = {}
-    if execute:
-        with progress_bar(None, "file") as progress:
-            begun = begin_from_lake(
-                root, stream, shard, target, on_progress=lambda done, _: progress(done)
-            )
-    if as_json:
-        done = [{**asdict(one), "is_executed": True} for one in begun.values()]
-        print_json(done or [{**asdict(one), "is_executed": False} for one in prospects])
-        return
-    for prospect in prospects:
-        print_line(_line(prospect, begun.get(prospect.shard)))
     if not execute:
-        print_line("nothing was changed; add --execute to do it")
+        _print_prospects(prospects, as_json=as_json)
+        return
+    begun: list[BegunShard] = []
+    try:
+        with progress_bar(None, "file") as progress:
+            for prospect in prospects:
+                begun.append(_begin(root, stream, prospect, target, progress))
+                if not as_json:
+                    _print_begun(begun[-1])
+    finally:
+        # Shards that began before another was refused have begun all the same.
+        if as_json:
+            print_json([{**asdict(one), "is_executed": True} for one in begun])
+    if any(one.damaged_runs for one in begun):
+        raise typer.Exit(EXIT_DAMAGE)
+
+
+def _begin(
+    root: Path,
+    stream: str,
+    prospect: BeginProspect,
+    target: LakeTarget,
+    progress: Callable[[int], None],
+) -> BegunShard:
+    """Let one shard begin.
+
+    Raises:
+        ShardlogError: As `begin_from_lake` does.
+        UnavailableError: The table was made anew meanwhile.
+    """
+    number = prospect.shard
+    begun = begin_from_lake(
+        root, stream, [number], target, on_progress=lambda done, _: progress(done)
+    )
+    if number not in begun:
+        message = "the table was made anew meanwhile; try again"
+        raise UnavailableError(message, stream=stream, shard=number)
+    return begun[number]
 
 
 def _lows(
@@ -108,19 +142,34 @@ def _refuse_loss(stream: str, prospect: BeginProspect, low: int | None) -> None:
     raise InvalidRequestError(message, stream=stream, shard=prospect.shard, start=start, end=end)
 
 
-def _line(prospect: BeginProspect, begun: BegunShard | None) -> str:
-    number, end = prospect.shard, prospect.published
-    if begun is not None:
-        rows, files = counted(begun.rows, "row"), counted(begun.files, "file")
-        archived = "; the log before is archived" if begun.archived else ""
-        return (
-            f"shard {number} began from the lake: {rows} in {files}, up to {begun.end}, where "
-            f"Kafka goes on{archived}"
-        )
+def _print_prospects(prospects: Sequence[BeginProspect], *, as_json: bool) -> None:
+    if as_json:
+        print_json([{**asdict(one), "is_executed": False} for one in prospects])
+        return
+    for prospect in prospects:
+        print_line(_prospect_line(prospect))
+    print_line("nothing was changed; add --execute to do it")
+
+
+def _prospect_line(prospect: BeginProspect) -> str:
     archived = ""
     if prospect.has_log:
         goes = "has no marker that can be read"
         if prospect.committed is not None:
             goes = f"goes up to {prospect.committed}"
         archived = f"; its log, which {goes}, would be archived"
-    return f"shard {number} would begin from the lake, up to {end}, where Kafka goes on{archived}"
+    return (
+        f"shard {prospect.shard} would begin from the lake, up to {prospect.published}, where "
+        f"Kafka goes on{archived}"
+    )
+
+
+def _print_begun(begun: BegunShard) -> None:
+    rows, files = counted(begun.rows, "row"), counted(begun.files, "file")
+    archived = "; the log before is archived" if begun.archived else ""
+    print_line(
+        f"shard {begun.shard} began from the lake: {rows} in {files}, up to {begun.end}, where "
+        f"Kafka goes on{archived}"
+    )
+    for run in begun.damaged_runs:
+        print_line(f"  damaged: {run}; dead letters that this heads run alone has are missing")
