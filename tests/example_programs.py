@@ -18,7 +18,7 @@ from tests.tidy.tree import ROOT
 from tests.waiting import WAIT_MAX_S
 
 EXAMPLES = ROOT / "examples"
-PLAIN = ("export.py", "follow.py", "keys.py", "read.py", "sql.py", "transaction.py")
+PLAIN = ("export.py", "follow.py", "keys.py", "lake.py", "read.py", "sql.py", "transaction.py")
 OF_SPARK = ("roll_up.py", "spark_sink.py", "spark_source.py")
 OF_KAFKA = ("dead_letters.py", "ingest_kafka.py", "metrics.py")
 _ROW = re.compile(r"^\| \[(\w+\.py)\]\(\1\) \| [^|]+ \| ([^|]+) \|$", re.MULTILINE)
