@@ -290,10 +290,11 @@ class LakeShards:
             archived=begun.archived,
             took_s=round(took_s, 3),
         )
-        if begun.damaged_runs:
+        if begun.damaged_runs or begun.without_run:
             self._log.warning(
                 "heads runs damaged",
                 topic=topic,
                 shard=begun.shard,
                 runs=list(begun.damaged_runs),
+                without_run=[[gap.start, gap.end] for gap in begun.without_run],
             )

@@ -73,8 +73,10 @@ class BegunShard:
         rows: How many rows the table has.
         files: How many files have them.
         archived: Whether the log took the place of another, which is archived.
-        damaged_runs: Paths of heads runs that are damaged: heads were made of the rows in their
-            place, but dead letters that only they told of are missing.
+        damaged_runs: Paths of heads runs that are damaged.
+        without_run: Ranges of addresses that no heads run covers, since one is damaged or gone, or
+            an older shardlog published them: heads were made of the rows, and dead letters that
+            lie there are not known.
     """
 
     shard: int
@@ -84,6 +86,7 @@ class BegunShard:
     files: int
     archived: bool
     damaged_runs: tuple[str, ...] = ()
+    without_run: tuple[AddressRange, ...] = ()
 
 
 def begin_from_lake(  # noqa: PLR0913 - what a call is told
@@ -188,9 +191,10 @@ class _Course:
                 heads = self._heads(log, parts, read, notes.floor)
                 self._write(log, state, parts, notes, heads)  # 3
             # Rows of retried dead letters have addresses of their own in each log.
-            is_copy = self._shard < RETRY_SHARDS_FROM and not read.damaged
+            is_copy = self._shard < RETRY_SHARDS_FROM
             files = put_begun_log(self._files, log, state.born, clock, is_copy=is_copy)  # 4
         rows = sum(part.entry.rows for part in parts)
+        first = min((part.entry.first for part in parts), default=end)
         begun = BegunShard(
             self._shard,
             state.start,
@@ -199,6 +203,7 @@ class _Course:
             len(paths),
             archived=log.replaced is not None,
             damaged_runs=read.damaged,
+            without_run=tuple(ranges_within(read.missing, first, end)),
         )
         return files, begun
 

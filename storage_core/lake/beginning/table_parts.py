@@ -193,15 +193,12 @@ def _kind_of(facts: FileFacts, schemas: Sequence[SchemaEntry], damaged_runs: Seq
     if not numbers:
         return ""
     if numbers[-1] >= len(schemas):
-        why = "an older shardlog published them: let the log that has them publish once more"
+        why = "an older shardlog published them"
         if damaged_runs:
-            why = (
-                f"{damaged_runs[0]} is damaged: `shardlog lake repair` in a root that has the "
-                "rows writes it again"
-            )
+            why = f"{damaged_runs[0]} is damaged"
         message = (
-            f"no heads run tells schema {numbers[-1]} of its values, since {why}; or read the "
-            "table itself"
+            f"no heads run tells schema {numbers[-1]} of its values, since {why}: `shardlog lake "
+            "repair` in a root that has the rows writes it; or read the table itself"
         )
         raise CorruptionError(message)
     return AvroSchema.stored(schemas[numbers[0]].text).full_name

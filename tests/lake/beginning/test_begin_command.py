@@ -134,15 +134,21 @@ def damage(file):
     file.write_bytes(file.read_bytes()[:-9])
 
 
-def test_heads_run_that_is_damaged_is_told(lab, begin):
+@pytest.mark.parametrize("loss", ["damaged", "gone"])
+def test_heads_run_that_is_lost_is_told(lab, begin, loss):
     lab.published(50, 50)
     lab.owner.stream.close()
     run = heads_runs(lab)[0]
-    damage(run)
+    if loss == "damaged":
+        damage(run)
+    else:
+        run.unlink()
     ran = begin("--execute")
     assert (ran.code, ran.err) == (EXIT_DAMAGE, "")
-    assert run.name in ran.lines[1]
-    assert ran.lines[1].endswith("dead letters that this heads run alone has are missing")
+    _, *damages, unknown = ran.lines
+    assert [run.name in line for line in damages] == [True] * (loss == "damaged")
+    assert unknown.startswith(f"  no heads run covers addresses [{BORN}, ")
+    assert unknown.endswith("): dead letters that lie there are not known")
 
 
 def test_shard_whose_schemas_a_damaged_heads_run_alone_tells_is_refused(lab, begin):
@@ -151,4 +157,4 @@ def test_shard_whose_schemas_a_damaged_heads_run_alone_tells_is_refused(lab, beg
     (run,) = heads_runs(lab)
     damage(run)
     ran = begin("--execute")
-    expect_refusal(ran, EXIT_DAMAGE, f"{run.name} is damaged: `shardlog lake repair` in a root")
+    expect_refusal(ran, EXIT_DAMAGE, f"{run.name} is damaged: `shardlog lake repair`")

@@ -92,7 +92,7 @@ def test_file_that_is_damaged_is_named(lab, place):
 def test_table_that_tells_no_schemas_is_refused(lab):
     lab.published(50)
     lab.forget_runs()
-    with pytest.raises(CorruptionError, match="does not tell schema 0 of its values"):
+    with pytest.raises(CorruptionError, match="no heads run tells schema 0 of its values"):
         begin(lab.new_root())
 
 

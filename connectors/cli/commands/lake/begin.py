@@ -65,7 +65,7 @@ def begin(  # noqa: PLR0913 - one parameter an option
         # Shards that began before another was refused have begun all the same.
         if as_json:
             print_json([{**asdict(one), "is_executed": True} for one in begun])
-    if any(one.damaged_runs for one in begun):
+    if any(one.damaged_runs or one.without_run for one in begun):
         raise typer.Exit(EXIT_DAMAGE)
 
 
@@ -172,4 +172,7 @@ def _print_begun(begun: BegunShard) -> None:
         f"Kafka goes on{archived}"
     )
     for run in begun.damaged_runs:
-        print_line(f"  damaged: {run}; dead letters that this heads run alone has are missing")
+        print_line(f"  damaged: {run}")
+    for gap in begun.without_run:
+        which = f"addresses [{gap.start}, {gap.end})"
+        print_line(f"  no heads run covers {which}: dead letters that lie there are not known")
