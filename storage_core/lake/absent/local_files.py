@@ -5,9 +5,12 @@ The part list stays as it is, and readers bring what they need of such a part fr
 its readers: who has a file open reads on, and who opens it later finds it in the lake.
 """
 
+import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Final
 
 from storage_core.catalog.options import StreamOptions
@@ -19,7 +22,7 @@ from storage_core.lake.image_names import whole_image_name
 from storage_core.parts.part_home import is_here
 from storage_core.parts.snapshot import Part, listed_parts, visible_directory
 from storage_core.platform.clock import Clock, SystemClock
-from storage_core.platform.durable_file import taking_errors
+from storage_core.platform.durable_file import make_directories, sync_directory, taking_errors
 from storage_core.reader import StreamReader
 
 _NS_A_MS: Final = 1_000_000
@@ -129,3 +132,39 @@ def delete_local(part: Part) -> None:
         # left when the part is merged.
         (visible / visible_file_name(part.entry.number)).unlink(missing_ok=True)
         part.path.unlink(missing_ok=True)
+
+
+def link_local(reader: StreamReader, part: Part, copy: Path) -> None:
+    """Let a part whose file is not on this machine have that of another log of its stream.
+
+    Durable on return. Nothing happens where it has one meanwhile.
+
+    Args:
+        reader: The stream, opened by the path of its root.
+        part: The part.
+        copy: The other log's file, whose digest is that of the part list.
+
+    Raises:
+        InvalidRequestError: This process may not write there.
+        UnavailableError: The disk refuses.
+    """
+    directory = part.path.parent
+    with taking_errors(part.path, "taking the file of a part from an archived log"):
+        make_directories(directory)
+        # A crash in between leaves a name for other programs alone, which the next call replaces.
+        show_local(reader, part, copy)
+        with suppress(FileExistsError):
+            os.link(copy, part.path)
+        sync_directory(directory)
+
+
+def show_local(reader: StreamReader, part: Part, file: Path) -> None:
+    """Let other programs see the file that a part has on this machine, and no other."""
+    visible = visible_directory(part.path.parent.parent)
+    make_directories(visible)
+    name = visible / visible_file_name(part.entry.number)
+    name.unlink(missing_ok=True)
+    os.link(file, name)
+    # IMPORTANT: behind it. Who merges parts changes the list first, and removes names then.
+    if part.entry not in reader.shard(part.shard).parts().entries:
+        name.unlink(missing_ok=True)

@@ -3,19 +3,26 @@
 A root that loses a partition and gets it again begins its shard from the table each time, and
 archives the log that it had. What that has of the partition others have too, or store it once more,
 since an address is an offset of the source; so it is marked as a copy. Once the shard is published
-up to its end, its addresses are compared with those of the log in force, as reads show them:
+up to its end, the addresses of its rows and dead letters are compared with those of the log in
+force, as reads show them:
 
     all are there      it is removed
     some are not       the mark goes, and it stays until somebody removes it: nobody else has them
     it cannot be told  it stays: until the next publish, or for good where its store is damaged
 
 While neither this machine nor the store has a part of the log in force, none goes: an archived log
-may have the only copy. A log that a reset archived has no mark, nor has one whose marker did not
-tell for sure how far it goes. The comparison reads addresses alone, and is made once.
+may have the only copy. What the store has is compared by name and size alone, so a file of a part
+that is in the store and in an archived log takes its place in the log in force before that goes. A
+log that a reset archived has no mark, nor has one whose marker did not tell for sure how far it
+goes. The comparison is made once, and reads addresses alone.
+
+A dead letter that was sent or discarded since keeps an archived log that has it still: nobody can
+tell that from one which is lost.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,10 +39,13 @@ from storage_core.catalog.archived_shards import (
 from storage_core.engine.left_config import has_store
 from storage_core.errors import CorruptionError
 from storage_core.format.part_entry import PartEntry
+from storage_core.lake.absent.local_files import link_local
 from storage_core.lake.maintenance.local_parts import parts_of_log
+from storage_core.lake.repair.part_copies import PartCopies
 from storage_core.lake.table import LakeTable
 from storage_core.platform.durable_file import reading_errors
 from storage_core.read.request import ReadRequest
+from storage_core.read.shard_reader import ShardReader
 from storage_core.reader import StreamReader
 
 # So many addresses are compared at once.
@@ -60,7 +70,7 @@ def remove_covered_logs(
         on_progress: Called again and again while rows are compared.
 
     Returns:
-        How many went, and how many stay from now on, as they alone have some rows.
+        How many went, and how many stay from now on, as they alone have some rows or dead letters.
 
     Raises:
         UnavailableError: Rows cannot be read now, or the disk refuses.
@@ -73,7 +83,8 @@ def remove_covered_logs(
     if not copies:
         return 0, 0
     # What a read has of them in its cache is no copy.
-    if not all(part.is_well for part in parts_of_log(reader, table, shard, entries, read=False)):
+    parts = list(parts_of_log(reader, table, shard, entries, read=False))
+    if not all(part.is_well for part in parts):
         return 0, 0
     covered: list[str] = []
     staying = 0
@@ -83,8 +94,15 @@ def remove_covered_logs(
         else:
             unmark_copy(place)
             staying += 1
-    removed = remove_archived_logs(root, name, covered) if covered else ()
-    return len(removed), staying
+    if not covered:
+        return 0, staying
+    archived = PartCopies(root, name, ())
+    for local in parts:
+        copy = None if local.is_here else archived.find(local.part)
+        if copy is not None:
+            link_local(reader, local.part, copy)
+            on_progress()
+    return len(remove_archived_logs(root, name, covered)), staying
 
 
 def _is_covered(
@@ -99,21 +117,41 @@ def _is_covered(
     root, name = files.directory.parent, files.meta.name
     in_force = reader.shard(log.shard)
     state = in_force.state()
-    visible = ReadRequest(log.shard, start=state.floor, columns=("address",), order="arrival")
+    rows = ReadRequest(log.shard, start=state.floor, columns=("address",), order="arrival")
     try:
         with StreamReader.open(root, name, archived=log.lineage) as archived:
-            wanted = replace(visible, start_address=state.cut, end_address=max(log.end, state.cut))
-            for addresses in _addresses(archived, wanted):
-                first, last = int(addresses.min()), int(addresses.max())
-                of_these = replace(visible, start_address=first, end_address=last + 1)
-                others = [np.empty(0, np.int64), *_addresses(reader, of_these)]
-                if not np.isin(addresses, np.concatenate(others)).all():
+            visible = replace(rows, start_address=state.cut, end_address=max(log.end, state.cut))
+            for addresses in _addresses(archived, visible):
+                if len(_beside_rows(reader, rows, addresses)):
                     return False
+                on_progress()
+            for addresses in _dead_letters(archived.shard(log.shard), log.born, log.end):
+                left = _beside_rows(reader, rows, addresses)
+                if len(left):
+                    first, last = int(left.min()), int(left.max())
+                    others = [*_dead_letters(in_force, first, last + 1)]
+                    if len(others) == 0 or not np.isin(left, np.concatenate(others)).all():
+                        return False
                 on_progress()
     except CorruptionError:
         # What is damaged in one of them nobody can compare.
         return False
     return True
+
+
+def _beside_rows(reader: StreamReader, rows: ReadRequest, addresses: Int64s) -> Int64s:
+    """Return those of some addresses at which the log in force shows no row."""
+    first, last = int(addresses.min()), int(addresses.max())
+    of_these = replace(rows, start_address=first, end_address=last + 1)
+    others = [np.empty(0, np.int64), *_addresses(reader, of_these)]
+    return addresses[~np.isin(addresses, np.concatenate(others))]
+
+
+def _dead_letters(shard: ShardReader, start: int, end: int) -> Iterator[Int64s]:
+    """Yield the addresses of dead letters, some at a time."""
+    letters = (address for address, _ in shard.dead_letters(start, end))
+    while len(some := np.fromiter(islice(letters, _ROWS_AT_ONCE), np.int64)):
+        yield some
 
 
 def _addresses(reader: StreamReader, request: ReadRequest) -> Iterator[Int64s]:

@@ -26,7 +26,8 @@ class ShardPublished:
         parts_lost: How many parts the table lacks that it had once, as a bounded call tells.
         runs_written: How many heads runs were written again that were missing or damaged.
         logs_removed: How many archived logs went, all of whose rows the table has.
-        logs_kept: How many stay though it is published up to their end: they alone have some rows.
+        logs_kept: How many stay though it is published up to their end: they alone have some rows
+            or dead letters.
     """
 
     shard: int

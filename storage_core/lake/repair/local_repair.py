@@ -5,23 +5,21 @@ file appears whole in its place: who has the damaged one open reads on in that, 
 later has the other. Two who repair one shard take turns.
 """
 
-import os
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
 from storage_core.errors import CorruptionError, UnavailableError
-from storage_core.format.part_entry import visible_file_name
 from storage_core.lake.absent.lake_parts import LakeParts
-from storage_core.lake.absent.local_files import delete_local, is_to_go
+from storage_core.lake.absent.local_files import delete_local, is_to_go, show_local
 from storage_core.lake.image_names import whole_image_name
 from storage_core.lake.maintenance.local_parts import LocalPart, parts_of_log
 from storage_core.lake.publishing.followed import follower_of
 from storage_core.lake.repair.part_copies import PartCopies, bytes_of
 from storage_core.lake.repair.report import RepairedFile, RepairKind
 from storage_core.lake.table import LakeTable
-from storage_core.parts.snapshot import Part, visible_directory
+from storage_core.parts.snapshot import Part
 from storage_core.platform.clock import SystemClock
 from storage_core.platform.durable_file import (
     make_directories,
@@ -128,7 +126,7 @@ class LocalRepair:
     def _write(self, part: Part, pieces: Iterable[bytes]) -> None:
         with taking_errors(part.path, "repairing a part"):
             replace_in_pieces(part.path, pieces)
-            self._show(part)
+            show_local(self.reader, part, part.path)
 
     @contextmanager
     def _alone(self, part: Part) -> Iterator[None]:
@@ -147,17 +145,6 @@ class LocalRepair:
         with lock:
             remove_drafts(part.path)
             yield
-
-    def _show(self, part: Part) -> None:
-        """Let other programs see the file that is there now, and no other."""
-        visible = visible_directory(part.path.parent.parent)
-        make_directories(visible)
-        name = visible / visible_file_name(part.entry.number)
-        name.unlink(missing_ok=True)
-        os.link(part.path, name)
-        # IMPORTANT: behind it. Who merges parts changes the list first, and removes names then.
-        if part.entry not in follower_of(self.reader, part.shard).parts().entries:
-            name.unlink(missing_ok=True)
 
     def _note(self, part: Part, kind: RepairKind, source: str | None = None) -> None:
         entry = part.entry

@@ -171,3 +171,70 @@ def test_removal_that_a_crash_ended_is_finished_by_the_next_publish(lab, monkeyp
     lab.fill(20)
     assert lab.publish().logs_removed == 1
     assert lab.archived() == []
+
+
+def publish_raw(lab):
+    """Let the owner publish a dead letter, and rows of raw bytes."""
+    lab.append_dead_letter()
+    lab.append_columns({"secondary": [1] * 20})
+    lab.owner.stream.seal()
+    return lab.publish()
+
+
+@pytest.mark.parametrize("loss", ["gone", "damaged"])
+def test_log_that_alone_has_some_dead_letters_stays_for_good(lab, loss):
+    publish_raw(lab)
+    first = lab.owner
+    lab.take_over()
+    publish_raw(lab)
+    runs = list((lab.target.directory / "_shardlog" / f"shard={SHARD}").iterdir())
+    for run in runs:
+        run.unlink() if loss == "gone" else run.write_bytes(run.read_bytes()[:-9])
+    begun = lab.take_over(first)
+    assert len(begun.damaged_runs) == (len(runs) if loss == "damaged" else 0)
+    assert [gap.end for gap in begun.without_run] == [begun.end]
+    done = publish_raw(lab)
+    assert (done.logs_removed, done.logs_kept) == (0, 1)
+    assert len(lab.archived()) == 1
+
+
+def test_log_goes_where_the_log_in_force_has_its_dead_letters(lab):
+    publish_raw(lab)
+    first = lab.owner
+    lab.take_over()
+    publish_raw(lab)
+    assert lab.take_over(first).without_run == ()
+    assert publish_raw(lab).logs_removed == 1
+
+
+def test_log_with_a_dead_letter_that_others_passed_over_stays(lab):
+    lab.published(50)
+    lab.append_dead_letter()
+    first, end = lab.owner, lab.owner.stream.committed()[SHARD]
+    lab.take_over()
+    # Kafka had lost it.
+    lab.owner.stream.skip(SHARD, end, source={"next": end})
+    lab.published(50)
+    lab.take_over(first)
+    lab.fill(20)
+    assert lab.publish().logs_kept == 1
+    assert len(lab.archived()) == 1
+
+
+def test_files_of_parts_that_a_log_has_are_kept_when_it_goes(lab):
+    lab.published(100)
+    first = lab.owner
+    here = {part.entry.digest for part in first.stream.parts()}
+    lab.take_over()
+    lab.published(50)
+    lab.take_over(first)
+    assert here - {part.entry.digest for part in first.stream.parts() if part.path.exists()}
+    lab.fill(20)
+    assert lab.publish().logs_removed == 1
+    parts = [part for part in first.stream.parts() if part.entry.digest in here]
+    assert {part.entry.digest for part in parts} == here
+    assert all(part.path.exists() for part in parts)
+    assert lab.problems() == []
+    for part in parts:
+        next(file for file in lab.files() if file.stem.endswith(part.entry.digest.hex())).unlink()
+    lab.check()
