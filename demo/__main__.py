@@ -155,7 +155,7 @@ def _lose_disk(root: Path, worker: _Running) -> None:
     _await(lambda: is_disk_deleted(root), "the lost disk was not deleted")
     _say(
         "kill -9 of the other worker, and its disk is deleted; "
-        f"{left:,} records were not in the lake yet"
+        f"{left:,} records were in Kafka alone"
     )
 
 
