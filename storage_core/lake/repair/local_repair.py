@@ -9,6 +9,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from storage_core.errors import CorruptionError, UnavailableError
@@ -96,11 +97,9 @@ class LocalRepair:
         """Steps 2 and 3."""
         if is_in_store and self._from_lake(part):
             return
-        copy = self.copies.find(part)
-        if copy is not None:
-            self._write(part, bytes_of(copy))
-            self._note(part, "from copy", str(copy))
-        elif part.entry in follower_of(self.reader, part.shard).parts().entries:
+        if any(self._from_copy(part, copy) for copy in self.copies.candidates(part)):
+            return
+        if part.entry in follower_of(self.reader, part.shard).parts().entries:
             self.nowhere.add(part.entry.digest.hex())
 
     def _from_lake(self, part: Part) -> bool:
@@ -116,6 +115,15 @@ class LocalRepair:
         except CorruptionError:
             self.damaged.add(self._path(part))
             return False
+        return True
+
+    def _from_copy(self, part: Part, copy: Path) -> bool:
+        """Take a part from a copy; False if that has other bytes, or is gone meanwhile."""
+        try:
+            self._write(part, bytes_of(copy, part.entry))
+        except CorruptionError:
+            return False
+        self._note(part, "from copy", str(copy))
         return True
 
     def _in_lake(self, part: Part) -> Iterator[bytes]:
