@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from storage_core.errors import CorruptionError, UnavailableError
-from storage_core.format.part_entry import visible_file_name
+from storage_core.format.part_entry import PartEntry, visible_file_name
 from storage_core.lake.absent.lake_parts import LakeParts
 from storage_core.lake.absent.local_files import delete_local, is_to_go
 from storage_core.lake.image_names import whole_image_name
@@ -62,7 +62,7 @@ class LocalRepair:
     repaired: list[RepairedFile] = field(default_factory=list)
     nowhere: set[str] = field(default_factory=set)
 
-    def repair(self, shard: int) -> None:
+    def repair(self, shard: int, entries: Iterable[PartEntry]) -> None:
         """Make the parts of a shard good, one after the other; durable on return.
 
         1. Compare: the file of each part that is here, and what the store has of it.
@@ -73,11 +73,14 @@ class LocalRepair:
 
         A crash before the file has its name leaves the damaged one, and what the next call removes.
 
+        Args:
+            shard: The shard.
+            entries: Its part list.
+
         Raises:
             InvalidRequestError: This process may not write there.
             UnavailableError: The store does not answer, or the disk refuses.
         """
-        entries = follower_of(self.reader, shard).parts().entries
         for local in parts_of_log(self.reader, self.table, shard, entries, read=False):  # 1
             is_in_store = local.is_in_store and self._path(local.part) not in self.damaged
             if self._is_well(local, is_in_store=is_in_store):

@@ -4,6 +4,7 @@ lab.damage(part)          the part's file on this machine has other bytes, of th
 lab.lose(part)            it is gone
 lab.damage_stored(part)   the store's file has other bytes
 lab.lose_stored(part)     it is gone
+lab.damage_log(1, how)    the log of a shard is damaged, and nobody has it open
 lab.repair()              what was done, as (kind, file)
 lab.check()               reads, the table and other programs show each row once
 """
@@ -63,6 +64,13 @@ class RepairLab(PublishLab):
     def lose_stored(self, part: Part) -> None:
         self.store.delete(self.target, path_of(part))
 
+    def damage_log(self, shard: int, how: Callable[[Path], None]) -> Path:
+        """Damage the log of a shard; return its directory."""
+        self.stream.close()
+        directory = self.root / NAME / f"shard-{shard:04}"
+        how(directory)
+        return directory
+
     def copied_root(self, name: str = "copy") -> Path:
         """Return a copy of the root, as a backup or a predecessor has the files."""
         copy = self._place / name
@@ -88,7 +96,7 @@ class RepairLab(PublishLab):
             assert len(list(copies.candidates(part))) == len(roots)
             lake = LakeParts(self.target, lake_cache(self.root.absolute()))
             repair = LocalRepair(reader, table, lake, copies, set(), set())
-            yield lambda: repair.repair(part.shard)
+            yield lambda: repair.repair(part.shard, [part.entry])
 
     def problems(self, *, read: bool = True) -> list[tuple[str, str | None]]:
         """Return what a check finds: what is wrong with which file."""
