@@ -211,6 +211,16 @@ def _missing_shard(files: StreamFiles) -> int | None:
     return next((n for n in lineages if not files.shard_directory(n).is_dir()), None)
 
 
+def refuse_missing(files: StreamFiles, shard: int) -> None:
+    """Refuse a shard whose directory is not there.
+
+    Raises:
+        CorruptionError: It is not.
+    """
+    if not files.shard_directory(shard).is_dir():
+        raise _missing(files, shard)
+
+
 def _missing(files: StreamFiles, shard: int) -> CorruptionError:
     message, path = "the shard's directory is missing", files.shard_directory(shard)
     return CorruptionError(message, stream=files.meta.name, shard=shard, path=path)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         PublishReport,
         ShardLakeStatus,
         ShardPublished,
+        UnreadShard,
     )
     from storage_core.lake.repair.repair import repair_lake
     from storage_core.lake.repair.report import LakeRepair, RepairedFile
@@ -62,6 +63,7 @@ else:
                 "PublishReport",
                 "ShardLakeStatus",
                 "ShardPublished",
+                "UnreadShard",
             ),
             "repair.repair": ("repair_lake",),
             "repair.report": ("LakeRepair", "RepairedFile"),
@@ -99,6 +101,7 @@ __all__: Final = [
     "ShardLakeStatus",
     "ShardPublished",
     "TableFiles",
+    "UnreadShard",
     "begin_from_lake",
     "begin_prospects",
     "check_lake",

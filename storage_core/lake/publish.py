@@ -22,6 +22,7 @@ from storage_core.lake.publishing.publication import Publication
 from storage_core.lake.publishing.report import PublishReport, ShardPublished
 from storage_core.lake.publishing.rounds import Rounds, publish_in_rounds
 from storage_core.lake.publishing.unchanged import ShardMarks, are_newest, decode_whole, marks_of
+from storage_core.lake.readable_shards import readable_shards
 from storage_core.lake.target import LakeTarget, lake_target
 from storage_core.parts.progress import OnRows
 from storage_core.platform.clock import SystemClock
@@ -141,8 +142,8 @@ def publish_stream(  # noqa: PLR0913 - how a call is bounded and followed
 ) -> PublishReport:
     """Publish what is sealed of all shards of a stream, in commits that each are of all of them.
 
-    A shard with a damaged part, or that another log publishes, does not keep the others from being
-    published.
+    A shard with a damaged part or a damaged log, or that another log publishes, does not keep the
+    others from being published.
 
     Args:
         root: The directory that holds the streams.
@@ -153,13 +154,15 @@ def publish_stream(  # noqa: PLR0913 - how a call is bounded and followed
         take_over: As `publish_shard` takes it.
 
     Raises:
-        CorruptionError: A part is damaged, or the table lacks one; all that can be is published.
+        CorruptionError: A part or a log is damaged, or the table lacks a part; all that can be is
+            published.
         LakeOwnerError: Another log publishes a shard; as above.
         InvalidRequestError: There is no such stream, or it has no lake.
         ShardlogError: As `publish_shard` does.
     """
     consent = Consent(accept_hole, take_over)
-    with StreamReader.open(root, name) as reader:
+    with readable_shards(root, name) as opened:
+        reader = opened.reader
         place = target or target_of(reader)
         shards = list(reader.rows.shards.opened())
         marks = marks_of(reader, shards)
@@ -170,6 +173,8 @@ def publish_stream(  # noqa: PLR0913 - how a call is bounded and followed
             publication = Publication(reader, place, directory, on_rows, consent)
             done = publish_in_rounds(publication, shards)
             done.raise_first()
+            if opened.faults:
+                raise next(iter(opened.faults.values()))
             publication.note_whole(marks, done.published)
             return PublishReport(place.uri, done.published, publication.commits)
 

@@ -1,6 +1,7 @@
 """How far the shards of a stream are published, and how long the oldest row has waited."""
 
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import Final
 
@@ -8,7 +9,8 @@ from storage_core.lake.app_id import stream_of
 from storage_core.lake.publish import target_of
 from storage_core.lake.publishing.followed import follower_of
 from storage_core.lake.publishing.ownership import log_of
-from storage_core.lake.publishing.report import LakeStatus, ShardLakeStatus
+from storage_core.lake.publishing.report import LakeStatus, ShardLakeStatus, UnreadShard
+from storage_core.lake.readable_shards import readable_shards
 from storage_core.lake.table import LakeTable
 from storage_core.lake.target import LakeTarget
 from storage_core.platform.clock import Clock, SystemClock
@@ -25,7 +27,7 @@ def lake_status(
     *,
     clock: Clock | None = None,
 ) -> LakeStatus:
-    """Return how far a stream is published.
+    """Return how far a stream is published; a shard that cannot be read keeps no other back.
 
     Args:
         root: The directory that holds the streams.
@@ -39,19 +41,31 @@ def lake_status(
         UnavailableError: The store does not answer.
     """
     now_ms = (clock or SystemClock()).now_ns() // _NS_A_MS
-    with StreamReader.open(root, name) as reader:
-        place = target or target_of(reader)
-        table = LakeTable.open(place, stream_of(reader))
-        shards = {}
-        for shard in reader.committed():
+    shards: dict[int, ShardLakeStatus] = {}
+    unread: dict[int, UnreadShard] = {}
+    with readable_shards(root, name) as opened:
+        place = target or target_of(opened.reader)
+        table = LakeTable.open(place, stream_of(opened.reader))
+        for shard in opened.shards:
             published = None if table is None else table.published(shard)
-            owner = None if table is None else table.owner(shard)
-            seen = log_of(reader, shard, table).seen(owner)
-            status = shard_status(reader, shard, published, now_ms)
-            shards[shard] = replace(status, owner=seen)
+            status = opened.read(shard, partial(_status, opened.reader, shard, table, now_ms))
+            if status is None:
+                way_out = opened.way_out(shard, table, str(root))
+                unread[shard] = UnreadShard(published, opened.faults[shard], way_out)
+            else:
+                shards[shard] = status
     sizes = {} if table is None else table.files()
     version = None if table is None else table.version
-    return LakeStatus(place.uri, version, len(sizes), sum(sizes.values()), shards)
+    return LakeStatus(place.uri, version, len(sizes), sum(sizes.values()), shards, unread)
+
+
+def _status(
+    reader: StreamReader, shard: int, table: LakeTable | None, now_ms: int
+) -> ShardLakeStatus:
+    published = None if table is None else table.published(shard)
+    owner = None if table is None else table.owner(shard)
+    seen = log_of(reader, shard, table).seen(owner)
+    return replace(shard_status(reader, shard, published, now_ms), owner=seen)
 
 
 def shard_status(

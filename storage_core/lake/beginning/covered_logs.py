@@ -98,7 +98,7 @@ def remove_covered_logs(
         return 0, staying
     archived = PartCopies(root, name, ())
     for local in parts:
-        copy = None if local.is_here else archived.find(local.part)
+        copy = None if local.is_here else archived.proven(local.part)
         if copy is not None:
             link_local(reader, local.part, copy)
             on_progress()

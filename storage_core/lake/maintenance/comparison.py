@@ -9,12 +9,16 @@
    each once.
 5. Of a stream that copies a topic: its heads runs cover what is published; read whole, if wanted.
 
+A shard whose log cannot be read is a problem, and keeps no other from being compared; of it the
+table's files are compared with the store alone.
+
 What parts have that were merged, or are gone, since the last publish is no problem: the next one
 brings the table along, and `pending` counts it. Nothing is changed, here or in the lake.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,6 +30,7 @@ from storage_core.format.shard_state import AddressRange
 from storage_core.lake.app_id import stream_of
 from storage_core.lake.image_names import ImageName, image_of_path, whole_image_name
 from storage_core.lake.maintenance.addresses import visible_addresses
+from storage_core.lake.maintenance.damaged_logs import log_problem
 from storage_core.lake.maintenance.heads import heads_problems
 from storage_core.lake.maintenance.local_parts import parts_of_log
 from storage_core.lake.maintenance.names import (
@@ -44,11 +49,12 @@ from storage_core.lake.publishing.mirror import (
     next_step,
     parts_without_files,
 )
+from storage_core.lake.readable_shards import ReadableShards, readable_shards
 from storage_core.lake.status import shard_status
 from storage_core.lake.table import LakeTable
 from storage_core.lake.target import LakeTarget
 from storage_core.parts.progress import OnRows, ignore_rows
-from storage_core.parts.snapshot import Part, listed_parts
+from storage_core.parts.snapshot import Part, listed_parts, parts_in
 from storage_core.reader import StreamReader
 
 # How often a shard is compared anew whose parts were deleted meanwhile.
@@ -98,18 +104,20 @@ def check_lake(
         ForeignDataError: What lies there is another stream's table, or none of shardlog.
         UnavailableError: The store does not answer, or parts are deleted all the time.
     """
-    with StreamReader.open(root, name) as reader, TemporaryDirectory() as scratch:
+    with readable_shards(root, name) as opened, TemporaryDirectory() as scratch:
+        reader = opened.reader
         place = target or target_of(reader)
         table = LakeTable.open(place, stream_of(reader))
         compared = _Compared()
-        for shard in reader.committed():
+        for shard in opened.shards:
             published = None if table is None else table.published(shard)
-            compared.unpublished += shard_status(reader, shard, published, 0).unpublished
-        if table is None:
-            return _report(place, None, compared, 0)
-        rows = RowCheck(table, Path(scratch), on_rows) if read else None
-        for shard in reader.committed():
-            compared.add(_checked_shard(reader, table, shard, rows))
+            status = opened.read(shard, partial(shard_status, reader, shard, published, 0))
+            compared.unpublished += 0 if status is None else status.unpublished
+        rows = RowCheck(table, Path(scratch), on_rows) if read and table is not None else None
+        for shard in opened.shards:
+            if table is not None:
+                compared.add(_checked_shard(opened, table, shard, rows))
+            compared.problems += log_problem(opened, table, shard, str(root))
         return _report(place, table, compared, 0 if rows is None else rows.bytes_read)
 
 
@@ -130,11 +138,14 @@ def _report(
 
 
 def _checked_shard(
-    reader: StreamReader, table: LakeTable, shard: int, rows: RowCheck | None
+    opened: ReadableShards, table: LakeTable, shard: int, rows: RowCheck | None
 ) -> _Compared:
     for _ in range(_TRIES_MAX):
+        parts = opened.ask(shard, parts_in)
         try:
-            return _compared_once(reader, table, shard, rows)
+            if parts is None:
+                return _compared_with_store(table, shard, rows)
+            return _compared_once(opened.reader, table, shard, parts, rows)
         except FileNotFoundError:
             # A part was merged, or has expired, since the part list was read.
             table.reload()
@@ -142,25 +153,33 @@ def _checked_shard(
     raise UnavailableError(message, shard=shard)
 
 
+def _compared_with_store(table: LakeTable, shard: int, rows: RowCheck | None) -> _Compared:
+    """Compare the files of a shard whose part list cannot be read with what the store has."""
+    compared = _Compared()
+    files = _counted_files(table, shard, compared)
+    compared.problems += file_problems(files, ())
+    if rows is not None:
+        stored = [file for file in files if file.stored is not None]
+        compared.problems += rows.file_problems(stored)
+    return compared
+
+
 def _compared_once(
-    reader: StreamReader, table: LakeTable, shard: int, rows: RowCheck | None
+    reader: StreamReader, table: LakeTable, shard: int, parts: ShardParts, rows: RowCheck | None
 ) -> _Compared:
-    """Compare one shard, as its part list is now.
+    """Compare one shard with a part list of it.
 
     Raises:
         FileNotFoundError: A part was deleted meanwhile.
     """
-    parts = follower_of(reader, shard).parts()
     compared = _Compared()
-    files = list(_files_of(table, shard, compared))
+    files = _counted_files(table, shard, compared)
     published = table.published(shard)
     born = reader.born(shard)
     begin = born if published is None else published
     names = {file.path: file.name for file in files}
     listing = ShardListing(parts.entries, max(parts.sealed, born), born, begin, names)
     base = base_of(listing)
-    compared.files = len(files)
-    compared.rows = sum(file.rows or 0 for file in files)
     compared.pending = _pending(listing)
     compared.problems += file_problems(files, parts.entries)
     if listing.sealed < begin:
@@ -236,6 +255,13 @@ def _nowhere(
     """
     _refuse_deleted(reader, shard, entry)
     return missing_part(shard, entry, entry.rows, bounds.end)
+
+
+def _counted_files(table: LakeTable, shard: int, compared: _Compared) -> list[LakeFile]:
+    files = list(_files_of(table, shard, compared))
+    compared.files = len(files)
+    compared.rows = sum(file.rows or 0 for file in files)
+    return files
 
 
 def _files_of(table: LakeTable, shard: int, compared: _Compared) -> Iterator[LakeFile]:

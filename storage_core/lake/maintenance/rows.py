@@ -82,6 +82,14 @@ class RowCheck:
             if is_proven:
                 yield from _compared(group, addresses, parts, bounds)
 
+    def file_problems(self, files: Iterable[LakeFile]) -> Iterator[LakeProblem]:
+        """Yield what is wrong with files of a shard beside their names alone."""
+        for file in files:
+            try:
+                self._read(file)
+            except _DifferentFileError as different:
+                yield different.problem
+
     def _read(self, file: LakeFile) -> Addresses:
         """Return the addresses of a file that is what its name says."""
         name = file.name

@@ -1,8 +1,9 @@
 """What publishing did, and how far the shards of a stream are published."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from storage_core.errors import ShardlogError
 from storage_core.lake.publishing.ownership import Owner
 
 
@@ -126,6 +127,21 @@ class ShardLakeStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class UnreadShard:
+    """A shard whose log cannot be read.
+
+    Attributes:
+        published: The address below which the table has its rows; None where it has none yet.
+        error: Why the log cannot be read.
+        way_out: The command that gives it a new log from the table; None where it has none there.
+    """
+
+    published: int | None
+    error: ShardlogError
+    way_out: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class LakeStatus:
     """How far a stream is published.
 
@@ -134,7 +150,8 @@ class LakeStatus:
         version: The table's version; None where there is no table yet.
         files: How many files it has.
         bytes: How many bytes these have.
-        shards: Each shard of the stream.
+        shards: Each shard of the stream whose log can be read.
+        unread: The others.
     """
 
     uri: str
@@ -142,6 +159,7 @@ class LakeStatus:
     files: int
     bytes: int
     shards: Mapping[int, ShardLakeStatus]
+    unread: Mapping[int, UnreadShard] = field(default_factory=dict)
 
     @property
     def unpublished(self) -> int:

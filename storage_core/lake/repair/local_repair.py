@@ -8,9 +8,11 @@ later has the other. Two who repair one shard take turns.
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from storage_core.errors import CorruptionError, UnavailableError
+from storage_core.format.part_entry import PartEntry
 from storage_core.lake.absent.lake_parts import LakeParts
 from storage_core.lake.absent.local_files import delete_local, is_to_go, show_local
 from storage_core.lake.image_names import whole_image_name
@@ -59,7 +61,7 @@ class LocalRepair:
     repaired: list[RepairedFile] = field(default_factory=list)
     nowhere: set[str] = field(default_factory=set)
 
-    def repair(self, shard: int) -> None:
+    def repair(self, shard: int, entries: Iterable[PartEntry]) -> None:
         """Make the parts of a shard good, one after the other; durable on return.
 
         1. Compare: the file of each part that is here, and what the store has of it.
@@ -70,11 +72,14 @@ class LocalRepair:
 
         A crash before the file has its name leaves the damaged one, and what the next call removes.
 
+        Args:
+            shard: The shard.
+            entries: Its part list.
+
         Raises:
             InvalidRequestError: This process may not write there.
             UnavailableError: The store does not answer, or the disk refuses.
         """
-        entries = follower_of(self.reader, shard).parts().entries
         for local in parts_of_log(self.reader, self.table, shard, entries, read=False):  # 1
             is_in_store = local.is_in_store and self._path(local.part) not in self.damaged
             if self._is_well(local, is_in_store=is_in_store):
@@ -94,11 +99,9 @@ class LocalRepair:
         """Steps 2 and 3."""
         if is_in_store and self._from_lake(part):
             return
-        copy = self.copies.find(part)
-        if copy is not None:
-            self._write(part, bytes_of(copy))
-            self._note(part, "from copy", str(copy))
-        elif part.entry in follower_of(self.reader, part.shard).parts().entries:
+        if any(self._from_copy(part, copy) for copy in self.copies.candidates(part)):
+            return
+        if part.entry in follower_of(self.reader, part.shard).parts().entries:
             self.nowhere.add(part.entry.digest.hex())
 
     def _from_lake(self, part: Part) -> bool:
@@ -114,6 +117,15 @@ class LocalRepair:
         except CorruptionError:
             self.damaged.add(self._path(part))
             return False
+        return True
+
+    def _from_copy(self, part: Part, copy: Path) -> bool:
+        """Take a part from a copy; False if that has other bytes, or is gone meanwhile."""
+        try:
+            self._write(part, bytes_of(copy, part.entry))
+        except CorruptionError:
+            return False
+        self._note(part, "from copy", str(copy))
         return True
 
     def _in_lake(self, part: Part) -> Iterator[bytes]:

@@ -4,18 +4,19 @@ A copy is told by its digest alone, whatever log it lies in and whatever state t
 from whose table this one began, and a backup of either, have the same files.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from stat import S_ISREG
-from typing import Final
+from typing import BinaryIO, Final
 
 from storage_core.catalog.archived_shard import log_name, shard_name
-from storage_core.errors import InvalidRequestError
+from storage_core.errors import CorruptionError, InvalidRequestError
 from storage_core.format.part_entry import PART_FILES, PartEntry
-from storage_core.parts.part_proof import digest_of
 from storage_core.parts.snapshot import Part, parts_directory
+from storage_core.platform import xxh3
 from storage_core.platform.durable_file import reading_errors
 
 _ARCHIVE: Final = "~archived"
@@ -49,8 +50,8 @@ class PartCopies:
             self._streams.append(other / name)
         self._by_size: dict[int, dict[int, list[Path]]] = {}
 
-    def find(self, part: Part) -> Path | None:
-        """Return a file that has a part whole; None if there is none.
+    def candidates(self, part: Part) -> Iterator[Path]:
+        """Yield the files that may be copies of a part, by their size.
 
         Raises:
             InvalidRequestError: This process has no right to read there.
@@ -59,7 +60,19 @@ class PartCopies:
         if part.shard not in self._by_size:
             self._by_size[part.shard] = self._sizes(part.shard)
         for path in self._by_size[part.shard].get(part.entry.size, ()):
-            if path != part.path and _has(path, part.entry):
+            if path != part.path:
+                yield path
+
+    def proven(self, part: Part) -> Path | None:
+        """Return a file that was read whole and has the digest of a part; None if there is none.
+
+        Raises:
+            InvalidRequestError: This process has no right to read there.
+            UnavailableError: A disk refuses.
+        """
+        for path in self.candidates(part):
+            with suppress(CorruptionError):
+                deque(bytes_of(path, part.entry), maxlen=0)
                 return path
         return None
 
@@ -97,22 +110,28 @@ def _entries(directory: Path, *patterns: str) -> list[Path]:
     return []
 
 
-def bytes_of(path: Path) -> Iterator[bytes]:
-    """Yield a file in pieces.
+def bytes_of(path: Path, entry: PartEntry) -> Iterator[bytes]:
+    """Yield a file in pieces, none of which is proven before the last one.
 
     Raises:
+        CorruptionError: It differs from the part list; raised behind the last piece. Or its owner
+            has merged it meanwhile.
         InvalidRequestError: This process has no right to read it.
         UnavailableError: The disk refuses.
     """
-    with reading_errors(path, "reading a copy of a part"), path.open("rb") as file:
+    digest = xxh3.xxh3_128()
+    with reading_errors(path, "reading a copy of a part"), _opened(path) as file:
         while data := file.read(_READ_BYTES):
+            digest.update(data)
             yield data
+    if digest.digest() != entry.digest:
+        message = "the file does not have the digest of the part list"
+        raise CorruptionError(message, path=path)
 
 
-def _has(path: Path, entry: PartEntry) -> bool:
-    with reading_errors(path, "reading a copy of a part"):
-        try:
-            return digest_of(path) == entry.digest
-        except FileNotFoundError:
-            # Its owner has merged it meanwhile.
-            return False
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except FileNotFoundError as error:
+        message = "the copy is gone"
+        raise CorruptionError(message, path=path) from error

@@ -8,6 +8,8 @@
    What is sealed and not published goes along.
 4. Compare again: what is wrong still nobody has whom this call may ask.
 
+A shard whose log cannot be read keeps no other from being repaired, and is told.
+
 Nothing is made up: a file is what its digest says, or it stays as it is and is told. A crash leaves
 what the next call finds. Any process may repair, beside the owner and beside readers.
 """
@@ -25,13 +27,14 @@ from storage_core.lake.publishing.consent import Consent
 from storage_core.lake.publishing.publication import Publication
 from storage_core.lake.publishing.report import ShardPublished
 from storage_core.lake.publishing.rounds import publish_in_rounds
+from storage_core.lake.readable_shards import readable_shards
 from storage_core.lake.repair.local_repair import LocalRepair
 from storage_core.lake.repair.part_copies import PartCopies
 from storage_core.lake.repair.report import LakeRepair, RepairedFile
 from storage_core.lake.table import LakeTable
 from storage_core.lake.target import LakeTarget
 from storage_core.parts.progress import OnRows, ignore_rows
-from storage_core.reader import StreamReader
+from storage_core.parts.snapshot import parts_in
 
 
 def repair_lake(  # noqa: PLR0913 - how a call is bounded and followed
@@ -61,7 +64,8 @@ def repair_lake(  # noqa: PLR0913 - how a call is bounded and followed
     """
     copies = PartCopies(Path(root), name, [Path(other) for other in roots])
     before = check_lake(root, name, target, read=read, on_rows=on_rows)  # 1
-    with StreamReader.open(root, name) as reader, scratch_directory() as scratch:
+    with readable_shards(root, name) as opened, scratch_directory() as scratch:
+        reader = opened.reader
         place = target or target_of(reader)
         table = LakeTable.open(place, stream_of(reader))
         if table is None:
@@ -74,13 +78,16 @@ def repair_lake(  # noqa: PLR0913 - how a call is bounded and followed
             if fault.kind == "part" and fault.shard is not None and fault.file is not None
         }
         local = LocalRepair(reader, table, lake, copies, damaged, here)
-        for shard in reader.committed():
-            local.repair(shard)  # 2
+        for shard in opened.shards:
+            parts = opened.ask(shard, parts_in)
+            if parts is not None:
+                local.repair(shard, parts.entries)  # 2
+        readable = [shard for shard in opened.shards if shard not in opened.faults]
         consent = Consent(
             repair=True, damaged=frozenset(local.damaged), nowhere=frozenset(local.nowhere)
         )
         publication = Publication(reader, place, scratch, on_rows, consent)
-        done = publish_in_rounds(publication, reader.committed())  # 3
+        done = publish_in_rounds(publication, readable)  # 3
         if done.fault is not None:
             raise done.fault
         published = done.published.values()

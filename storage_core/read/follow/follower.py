@@ -40,6 +40,7 @@ from storage_core.errors import (
     CorruptionError,
     ForeignDataError,
     LostRangeError,
+    ShardlogError,
     UnavailableError,
 )
 from storage_core.format.block import BlockPlace
@@ -90,7 +91,10 @@ class ShardFollower:
         self._place = BlockPlace(files.settings.lineages[shard], shard)
         self._born = files.born(shard)
         self._clock = clock
-        self._marker = MarkerReader(self._directory / MARKER_FILE, clock)
+        try:
+            self._marker = MarkerReader(self._directory / MARKER_FILE, clock)
+        except ShardlogError as error:
+            raise error.placed(files.meta.name, shard) from error
         self._lock = threading.Lock()
         self._store: RocksDbStore | None = None
         self._private: PrivateDirectory | None = None
@@ -161,10 +165,12 @@ class ShardFollower:
             with closing(snapshot):
                 try:
                     return question(snapshot)
-                except CorruptionError:
+                except CorruptionError as error:
                     tries.failed += 1
                     if tries.failed >= _TRIES_MAX:
-                        raise
+                        raise self._placed(error) from error
+                except UnavailableError as error:
+                    raise self._placed(error) from error
 
     def snapshot(self) -> ShardSnapshot:
         """Return a snapshot that reaches the marker, whatever it lacks; who takes it closes it."""
@@ -225,9 +231,10 @@ class ShardFollower:
         last = self._last_marker
         try:
             state = self._marker.read()
-        except CorruptionError:
-            self._refuse_if_replaced()
-            raise
+        except ShardlogError as error:
+            if isinstance(error, CorruptionError):
+                self._refuse_if_replaced()
+            raise self._placed(error) from error
         if state.lineage != self._place.lineage:
             message = "the marker belongs to another lineage; the shard was made anew or replaced"
             raise self._foreign(message)
@@ -248,6 +255,10 @@ class ShardFollower:
             end=committed,
             path=self._directory / MARKER_FILE,
         )
+
+    def _placed(self, error: ShardlogError) -> ShardlogError:
+        """Return an error with the stream and the shard, which what reads a file does not know."""
+        return error.placed(self._meta.name, self._place.shard)
 
     def _foreign(self, message: str) -> ForeignDataError:
         return ForeignDataError(
@@ -298,14 +309,14 @@ class ShardFollower:
                 if marker.committed == self._born:
                     return self._empty_snapshot(marker)
             return self._snapshot_of_store(proves_end=proves_end)
-        except (CorruptionError, UnavailableError):
+        except (CorruptionError, UnavailableError) as error:
             last = self._last_marker
             if last is not None and last.committed == self._born:
                 self._close_store()
                 return self._empty_snapshot(last)
             # A file that the writer cleared away meanwhile looks like damage for a moment.
             if is_last:
-                raise
+                raise self._placed(error) from error
             return None
 
     def _has_store(self) -> bool:

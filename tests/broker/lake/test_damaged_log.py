@@ -19,7 +19,7 @@ from tests.broker.lake.lake_lab import (
     published_rows,
 )
 from tests.broker.support.lab import Lab, Topic
-from tests.lake.beginning.test_damaged_logs import spoil_store
+from tests.lake.support.damaged_logs import spoil_store
 from tests.lake.support.stores import DirectoryStore
 from tests.unit.connectors.command import Shardlog, runner
 

@@ -7,6 +7,7 @@ import pytest
 from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_UNAVAILABLE, EXIT_USAGE
 from storage_core import Stream
 from tests.lake.beginning.beginning_lab import BORN, NAME, SHARD
+from tests.lake.support.damaged_logs import lose_shard
 from tests.log.workbench import batch_of
 from tests.unit.connectors.command import runner
 
@@ -158,3 +159,19 @@ def test_shard_whose_schemas_a_damaged_heads_run_alone_tells_is_refused(lab, beg
     damage(run)
     ran = begin("--execute")
     expect_refusal(ran, EXIT_DAMAGE, f"{run.name} is damaged: `shardlog lake repair`")
+
+
+def test_damaged_log_is_told_with_the_command_that_begins_it_anew(lab, shardlog):
+    lab.published(100)
+    published = lab.owner.stream.committed()[SHARD]
+    lab.owner.stream.close()
+    lose_shard(next(lab.owner.root.glob(f"{NAME}/shard-*")))
+    for verb in ("check", "repair", "status"):
+        ran = shardlog("lake", verb, lab.owner.root, NAME)
+        assert ran.code == EXIT_DAMAGE, verb
+        assert f"stream {NAME!r}, shard {SHARD}, at {lab.owner.root}" in ran.out, verb
+        assert f"`shardlog lake begin {lab.owner.root} {NAME} --shard {SHARD}`" in ran.out, verb
+    (status,) = shardlog("lake", "status", lab.owner.root, NAME, "--json").json_lines
+    (unread,) = status["unread"]
+    assert (status["shards"], unread["shard"], unread["published"]) == ([], SHARD, published)
+    assert (unread["exit_code"], "lake begin" in unread["way_out"]) == (EXIT_DAMAGE, True)

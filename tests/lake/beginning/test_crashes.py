@@ -22,8 +22,8 @@ from storage_core.lake.file_store import FileStore
 from storage_core.parts.snapshot import parts_directory
 from storage_core.testing import FaultyDisk, SimulatedCrash
 from tests.lake.beginning.beginning_lab import NAME, SHARD, BeginningLab
-from tests.lake.beginning.test_damaged_logs import lose_marker, lose_shard
 from tests.lake.publish.publish_lab import dying
+from tests.lake.support.damaged_logs import lose_marker, lose_shard
 from tests.lake.support.synced import syncs
 
 # Each by the name under which the course of it knows it: of a shard that is new in its root, and

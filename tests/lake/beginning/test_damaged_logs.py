@@ -1,51 +1,21 @@
 """A shard whose log is damaged begins anew from its table, whatever is wrong with the log."""
 
-import shutil
-
 import pytest
 
 from storage_core import CorruptionError, Stream
 from storage_core.catalog import begun_shards
 from storage_core.catalog.archived_shards import archived_shards
-from storage_core.format.marker_slot import SLOT_STRIDE, decode_slots
 from storage_core.testing import SimulatedCrash
 from tests.lake.beginning.beginning_lab import NAME, SHARD
-
-
-def spoil_store(shard):
-    for file in (shard / "db").iterdir():
-        if file.name.startswith(("MANIFEST", "CURRENT")):
-            file.write_bytes(b"nothing of RocksDB's")
-
-
-def lose_store(shard):
-    shutil.rmtree(shard / "db")
-
-
-def lose_marker(shard):
-    (shard / "marker").unlink()
-
-
-def spoil_marker(shard):
-    (shard / "marker").write_bytes(bytes(8192))
-
-
-def spoil_newest_slot(shard):
-    data = bytearray((shard / "marker").read_bytes())
-    newest = max(decode_slots(bytes(data)), key=lambda slot: slot.sequence)
-    begin = (newest.sequence & 1) * SLOT_STRIDE
-    data[begin : begin + 16] = bytes(16)
-    (shard / "marker").write_bytes(data)
-
-
-def lose_shard(shard):
-    shutil.rmtree(shard)
-
-
-def lose_all_but_marker(shard):
-    for place in shard.iterdir():
-        if place.is_dir():
-            shutil.rmtree(place)
+from tests.lake.support.damaged_logs import (
+    lose_all_but_marker,
+    lose_marker,
+    lose_shard,
+    lose_store,
+    spoil_marker,
+    spoil_newest_slot,
+    spoil_store,
+)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_USAGE
 from storage_core.lake.image_names import whole_image_name
+from tests.lake.support.damaged_logs import lose_marker
 from tests.log.parts.parts_lab import NAME
 
 
@@ -67,3 +68,21 @@ def test_stream_without_a_table_has_nothing_to_repair(lab):
     ran = lab.lake("repair")
     assert (ran.code, ran.err) == (0, "")
     assert "there is no table" in ran.lines[-1]
+
+
+def test_shard_whose_log_is_damaged_is_told_beside_what_was_repaired(lab):
+    part = published_part(lab)
+    path = whole_image_name(part.shard, part.entry)
+    lab.store.delete(lab.target, path)
+    lab.stream.close()
+    lose_marker(lab.root / NAME / f"shard-{1 - part.shard:04}")
+    (checked,) = lab.lake("check", "--json").json_lines
+    kinds = sorted((problem["kind"], problem["shard"]) for problem in checked["problems"])
+    assert kinds == [("gone", part.shard), ("log", 1 - part.shard)]
+    ran = lab.lake("repair")
+    assert (ran.code, ran.err) == (EXIT_DAMAGE, "")
+    assert ran.lines[1].split()[-1] == path
+    assert "left: 1 problem" in ran.lines[-1]
+    status = lab.lake("status")
+    assert (status.code, status.err, len(status.lines)) == (EXIT_DAMAGE, "", 5)
+    assert status.lines[-1].startswith(f"  shard {1 - part.shard} cannot be read: ")

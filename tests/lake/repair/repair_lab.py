@@ -4,11 +4,14 @@ lab.damage(part)          the part's file on this machine has other bytes, of th
 lab.lose(part)            it is gone
 lab.damage_stored(part)   the store's file has other bytes
 lab.lose_stored(part)     it is gone
+lab.damage_log(1, how)    the log of a shard is damaged, and nobody has it open
 lab.repair()              what was done, as (kind, file)
 lab.check()               reads, the table and other programs show each row once
 """
 
 import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,8 +19,13 @@ import pyarrow.dataset as ds
 
 from storage_core import Part, StreamReader
 from storage_core.lake import LakeRepair, check_lake, repair_lake
+from storage_core.lake.absent.lake_parts import LakeParts, lake_cache
+from storage_core.lake.app_id import stream_of
 from storage_core.lake.image_names import whole_image_name
 from storage_core.lake.publish import publish_stream
+from storage_core.lake.repair.local_repair import LocalRepair
+from storage_core.lake.repair.part_copies import PartCopies
+from storage_core.lake.table import LakeTable
 from storage_core.platform.overriding import override
 from tests.lake.publish.publish_lab import PublishLab
 from tests.lake.support.stores import DirectoryStore
@@ -56,9 +64,16 @@ class RepairLab(PublishLab):
     def lose_stored(self, part: Part) -> None:
         self.store.delete(self.target, path_of(part))
 
-    def copied_root(self) -> Path:
+    def damage_log(self, shard: int, how: Callable[[Path], None]) -> Path:
+        """Damage the log of a shard; return its directory."""
+        self.stream.close()
+        directory = self.root / NAME / f"shard-{shard:04}"
+        how(directory)
+        return directory
+
+    def copied_root(self, name: str = "copy") -> Path:
         """Return a copy of the root, as a backup or a predecessor has the files."""
-        copy = self._place / "copy"
+        copy = self._place / name
         shutil.copytree(self.root, copy)
         return copy
 
@@ -70,6 +85,18 @@ class RepairLab(PublishLab):
 
     def try_repair(self, **named: Any) -> LakeRepair:
         return repair_lake(self.root, NAME, **named)
+
+    @contextmanager
+    def copies_found(self, part: Part, *roots: Path) -> Iterator[Callable[[], None]]:
+        """Find copies of a part in other roots, and give what repairs its shard by them then."""
+        with StreamReader.open(self.root, NAME) as reader:
+            table = LakeTable.open(self.target, stream_of(reader))
+            assert table is not None
+            copies = PartCopies(self.root, NAME, roots)
+            assert len(list(copies.candidates(part))) == len(roots)
+            lake = LakeParts(self.target, lake_cache(self.root.absolute()))
+            repair = LocalRepair(reader, table, lake, copies, set(), set())
+            yield lambda: repair.repair(part.shard, [part.entry])
 
     def problems(self, *, read: bool = True) -> list[tuple[str, str | None]]:
         """Return what a check finds: what is wrong with which file."""

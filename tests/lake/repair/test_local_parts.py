@@ -8,6 +8,7 @@ import pytest
 from storage_core import CorruptionError, InvalidRequestError, StreamReader, UnavailableError
 from storage_core.lake.image_names import whole_image_name
 from storage_core.lake.publish import publish_stream
+from tests.lake.repair.repair_lab import flipped
 from tests.log.parts.parts_lab import NAME
 
 
@@ -210,3 +211,27 @@ def test_stored_file_that_is_damaged_takes_no_part_s_place_though_nobody_had_rea
     assert lab.try_repair().repaired == ()
     assert part.path.read_bytes() == cut
     assert list(part.path.parent.glob("*.draft")) == []
+
+
+def test_copy_that_changed_since_it_was_found_is_not_taken(lab):
+    part = lab.fill_and_publish().part()
+    root = lab.copied_root()
+    lab.lose(part)
+    lab.lose_stored(part)
+    with lab.copies_found(part, root) as repair:
+        copy = root / part.path.relative_to(lab.root)
+        copy.write_bytes(flipped(copy.read_bytes()))
+        repair()
+    assert list(part.path.parent.glob(f"{part.path.name}*")) == []
+
+
+def test_copy_that_its_owner_merged_since_it_was_found_is_taken_from_the_next_root(lab):
+    part = lab.fill_and_publish().part()
+    data = part.path.read_bytes()
+    roots = [lab.copied_root(name) for name in ("copy", "other")]
+    lab.lose(part)
+    lab.lose_stored(part)
+    with lab.copies_found(part, *roots) as repair:
+        (roots[0] / part.path.relative_to(lab.root)).unlink()
+        repair()
+    assert part.path.read_bytes() == data

@@ -7,13 +7,15 @@ from typing import Final
 import typer
 
 from connectors.cli.commands.lake.target import stream_target
-from connectors.cli.exit_codes import EXIT_DAMAGE
+from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_UNAVAILABLE
 from connectors.cli.output.formatting import counted, format_bytes
 from connectors.cli.output.printing import print_json, print_line, print_table
 from connectors.cli.output.progress_bar import progress_bar
 from storage_core.lake import LakeCheck, LakeProblem, check_lake
 
 _COLUMNS: Final = ("shard", "start", "end", "problem", "file")
+# What a repair of files does not make good.
+_OF_LOGS: Final = ("log", "unread")
 
 
 def check(*, root: Path, stream: str, read: bool, lake_options: Path | None, as_json: bool) -> None:
@@ -26,15 +28,21 @@ def check(*, root: Path, stream: str, read: bool, lake_options: Path | None, as_
     else:
         _print(stream, report, read=read)
     if not report.is_clean:
-        raise typer.Exit(EXIT_DAMAGE)
+        raise typer.Exit(code_of(report))
+
+
+def code_of(report: LakeCheck) -> int:
+    """Return the exit code where something is wrong: whether to repair or to try again."""
+    is_for_now = all(problem.kind == "unread" for problem in report.problems)
+    return EXIT_UNAVAILABLE if is_for_now else EXIT_DAMAGE
 
 
 def _print(stream: str, report: LakeCheck, *, read: bool) -> None:
+    print_problems(report)
     if report.version is None:
         print_line(f"{stream}: there is no table at {report.uri} yet")
         _print_unpublished(report)
         return
-    print_problems(report)
     count = len(report.problems)
     verdict = counted(count, "problem") if count else "no problems"
     files, rows = counted(report.files, "file"), counted(report.rows, "row")
@@ -44,7 +52,7 @@ def _print(stream: str, report: LakeCheck, *, read: bool) -> None:
     _print_unpublished(report)
     if report.pending:
         print_line(f"  the next publish adds or removes: {counted(report.pending, 'file')}")
-    if report.problems:
+    if any(problem.kind not in _OF_LOGS for problem in report.problems):
         how = " --read" if read else ""
         print_line(f"  `shardlog lake repair{how}` makes good what somebody has still")
     for line in report.unchecked:

@@ -6,9 +6,9 @@ from typing import Final
 
 import typer
 
-from connectors.cli.commands.lake.check import print_problems
+from connectors.cli.commands.lake.check import code_of, print_problems
 from connectors.cli.commands.lake.target import stream_target
-from connectors.cli.exit_codes import EXIT_DAMAGE, exit_code_for
+from connectors.cli.exit_codes import exit_code_for
 from connectors.cli.output.formatting import counted
 from connectors.cli.output.printing import print_json, print_line, print_table
 from connectors.cli.output.progress_bar import progress_bar
@@ -44,7 +44,7 @@ def repair(  # noqa: PLR0913 - one parameter an option
             print_line(f"  not published: {error}")
         raise done.errors[0]
     if not done.is_clean:
-        raise typer.Exit(EXIT_DAMAGE)
+        raise typer.Exit(code_of(done.left))
 
 
 def _print(stream: str, done: LakeRepair) -> None:

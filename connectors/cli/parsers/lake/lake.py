@@ -120,7 +120,8 @@ def status(
 
     `published` and `sealed` are addresses: rows below the first are in the table, rows from there
     to the second are in parts alone. `unpublished` counts addresses up to `committed`. `owner` is
-    the log that published the shard last: it alone may, or one that began from its rows.
+    the log that published the shard last: it alone may, or one that began from its rows. A shard
+    whose log cannot be read has a line of its own; the exit code is 5 then.
 
     Example: shardlog lake status ./data telemetry
     """
@@ -157,8 +158,9 @@ def check(
     """Compare the files of a stream's table with its parts: names, sizes and rows, by range.
 
     Files of parts on this machine are compared too. A line says what was compared; the exit code is
-    5 where there is a problem. What the next publish does, as for parts that were merged since, is
-    none. Nothing is changed: `shardlog lake repair` does that.
+    5 where there is a problem, as with a shard whose log is damaged: the others are compared. What
+    the next publish does, as for parts that were merged since, is none. Nothing is changed:
+    `shardlog lake repair` does that.
 
     Example: shardlog lake check ./data telemetry --read
     """
