@@ -4,12 +4,11 @@ from dataclasses import replace
 from os import PathLike
 from typing import Final
 
-from storage_core.lake.app_id import stream_of
 from storage_core.lake.publish import target_of
 from storage_core.lake.publishing.followed import follower_of
+from storage_core.lake.publishing.lost_table import open_table
 from storage_core.lake.publishing.ownership import log_of
 from storage_core.lake.publishing.report import LakeStatus, ShardLakeStatus
-from storage_core.lake.table import LakeTable
 from storage_core.lake.target import LakeTarget
 from storage_core.platform.clock import Clock, SystemClock
 from storage_core.read.snapshot import ShardSnapshot
@@ -41,7 +40,7 @@ def lake_status(
     now_ms = (clock or SystemClock()).now_ns() // _NS_A_MS
     with StreamReader.open(root, name) as reader:
         place = target or target_of(reader)
-        table = LakeTable.open(place, stream_of(reader))
+        table = open_table(reader, place)
         shards = {}
         for shard in reader.committed():
             published = None if table is None else table.published(shard)

@@ -17,18 +17,17 @@ from os import PathLike
 from pathlib import Path
 
 from storage_core.lake.absent.lake_parts import LakeParts, lake_cache
-from storage_core.lake.app_id import stream_of
 from storage_core.lake.image_names import image_of_path
 from storage_core.lake.maintenance.comparison import check_lake
 from storage_core.lake.publish import scratch_directory, target_of
 from storage_core.lake.publishing.consent import Consent
+from storage_core.lake.publishing.lost_table import open_table
 from storage_core.lake.publishing.publication import Publication
 from storage_core.lake.publishing.report import ShardPublished
 from storage_core.lake.publishing.rounds import publish_in_rounds
 from storage_core.lake.repair.local_repair import LocalRepair
 from storage_core.lake.repair.part_copies import PartCopies
 from storage_core.lake.repair.report import LakeRepair, RepairedFile
-from storage_core.lake.table import LakeTable
 from storage_core.lake.target import LakeTarget
 from storage_core.parts.progress import OnRows, ignore_rows
 from storage_core.reader import StreamReader
@@ -63,7 +62,7 @@ def repair_lake(  # noqa: PLR0913 - how a call is bounded and followed
     before = check_lake(root, name, target, read=read, on_rows=on_rows)  # 1
     with StreamReader.open(root, name) as reader, scratch_directory() as scratch:
         place = target or target_of(reader)
-        table = LakeTable.open(place, stream_of(reader))
+        table = open_table(reader, place)
         if table is None:
             return LakeRepair((), 0, before, ())
         lake = LakeParts(place, lake_cache(Path(root).absolute()))
