@@ -99,18 +99,17 @@ class LakeNotes:
             uri: Where its table was.
             lineages: The lineages of its shards' logs.
         """
-        shards = {shard: self._note(stream, shard) or {} for shard in lineages}
-        if any(
-            shards[shard].get("lineage") == lineage and _is_at(shards[shard], uri)
-            for shard, lineage in lineages.items()
-        ):
-            return True
+        for shard, lineage in lineages.items():
+            note = self._note(stream, shard) or {}
+            if note.get("lineage") == lineage and _is_at(note, uri):
+                return True
         whole = self._note(stream, _ALL) or {}
-        of_logs = whole.get("shards")
-        return (
-            _is_at(whole, uri)
-            and isinstance(of_logs, dict)
-            and any([lineage] == of_logs.get(str(at), [])[:1] for at, lineage in lineages.items())
+        logs = whole.get("shards")
+        if not isinstance(logs, dict) or not _is_at(whole, uri):
+            return False
+        noted = {shard: logs.get(str(shard)) for shard in lineages}
+        return any(
+            isinstance(log, list) and log[:1] == [lineages[shard]] for shard, log in noted.items()
         )
 
     def _note(self, stream: str, shard: int | str) -> Mapping[str, Any] | None:
