@@ -95,6 +95,11 @@ _MEANINGS: Final[tuple[tuple[str, type[ShardlogError], str], ...]] = (
         UnavailableError,
         "the store cannot be reached",
     ),
+    (
+        r"Local path .* does not exist",
+        UnavailableError,
+        "there is no such directory: its disk may not be mounted",
+    ),
     (r"No space left|Disk quota", UnavailableError, "the disk of the lake is full"),
     (
         r"Json error|Invalid JSON|log segment|checkpoint.*(missing|corrupt)|contiguous commit",

@@ -5,9 +5,9 @@ from functools import partial
 from os import PathLike
 from typing import Final
 
-from storage_core.lake.app_id import stream_of
 from storage_core.lake.publish import target_of
 from storage_core.lake.publishing.followed import follower_of
+from storage_core.lake.publishing.lost_table import open_table
 from storage_core.lake.publishing.ownership import log_of
 from storage_core.lake.publishing.report import LakeStatus, ShardLakeStatus, UnreadShard
 from storage_core.lake.readable_shards import readable_shards
@@ -45,7 +45,7 @@ def lake_status(
     unread: dict[int, UnreadShard] = {}
     with readable_shards(root, name) as opened:
         place = target or target_of(opened.reader)
-        table = LakeTable.open(place, stream_of(opened.reader))
+        table = open_table(opened.reader, place)
         for shard in opened.shards:
             published = None if table is None else table.published(shard)
             status = opened.read(shard, partial(_status, opened.reader, shard, table, now_ms))

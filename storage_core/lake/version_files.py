@@ -6,9 +6,8 @@ from os import PathLike
 
 import pyarrow as pa
 
-from storage_core.lake.app_id import stream_of
 from storage_core.lake.publish import target_of
-from storage_core.lake.table import LakeTable
+from storage_core.lake.publishing.lost_table import open_table
 from storage_core.lake.target import LakeTarget
 from storage_core.reader import StreamReader
 
@@ -49,7 +48,7 @@ def table_files(
     """
     with StreamReader.open(root, name) as reader:
         place = target or target_of(reader)
-        table = LakeTable.open(place, stream_of(reader))
+        table = open_table(reader, place)
     if table is None:
         return None
     paths = sorted(table.files())

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from storage_core.catalog.stream_file import StreamFiles, read_stream
 from storage_core.errors import InvalidRequestError
-from storage_core.lake.app_id import owner_number, stream_of_files
+from storage_core.lake.app_id import owner_number
 from storage_core.lake.options_file import lake_options
+from storage_core.lake.publishing.lost_table import open_noted_table
 from storage_core.lake.publishing.ownership import log_of
 from storage_core.lake.table import LakeTable
 from storage_core.lake.target import LakeTarget, lake_target
@@ -96,7 +97,7 @@ def origin_table(
     """
     files = _origin_stream(root, name)
     place = _own_target(files, target)
-    return files, place, LakeTable.open(place, stream_of_files(files))
+    return files, place, open_noted_table(files, place)
 
 
 def _origin_stream(root: str | PathLike[str], name: str) -> StreamFiles:

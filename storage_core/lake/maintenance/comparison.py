@@ -27,7 +27,6 @@ from typing import Final
 from storage_core.errors import ShardlogError, UnavailableError
 from storage_core.format.part_entry import PartEntry, ShardParts
 from storage_core.format.shard_state import AddressRange
-from storage_core.lake.app_id import stream_of
 from storage_core.lake.image_names import ImageName, image_of_path, whole_image_name
 from storage_core.lake.maintenance.addresses import visible_addresses
 from storage_core.lake.maintenance.damaged_logs import log_problem
@@ -42,6 +41,7 @@ from storage_core.lake.maintenance.report import LakeCheck, LakeProblem
 from storage_core.lake.maintenance.rows import RowCheck
 from storage_core.lake.publish import target_of
 from storage_core.lake.publishing.followed import follower_of
+from storage_core.lake.publishing.lost_table import open_table
 from storage_core.lake.publishing.mirror import (
     ShardListing,
     StepLimits,
@@ -107,7 +107,7 @@ def check_lake(
     with readable_shards(root, name) as opened, TemporaryDirectory() as scratch:
         reader = opened.reader
         place = target or target_of(reader)
-        table = LakeTable.open(place, stream_of(reader))
+        table = open_table(reader, place)
         compared = _Compared()
         for shard in opened.shards:
             published = None if table is None else table.published(shard)

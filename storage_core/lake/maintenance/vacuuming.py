@@ -4,11 +4,10 @@ from datetime import timedelta
 from os import PathLike
 
 from storage_core.errors import InvalidRequestError
-from storage_core.lake.app_id import stream_of
 from storage_core.lake.image_names import whole_image_name
 from storage_core.lake.maintenance.report import LakeVacuum
 from storage_core.lake.publish import target_of
-from storage_core.lake.table import LakeTable
+from storage_core.lake.publishing.lost_table import open_table
 from storage_core.lake.target import LakeTarget
 from storage_core.parts.part_home import is_here
 from storage_core.reader import StreamReader
@@ -43,7 +42,7 @@ def vacuum_stream(
     """
     with StreamReader.open(root, name) as reader:
         place = target or target_of(reader)
-        table = LakeTable.open(place, stream_of(reader))
+        table = open_table(reader, place)
         if table is None:
             message = f"there is no table at {place.uri} yet"
             raise InvalidRequestError(message, stream=name)

@@ -6,7 +6,8 @@
 Whoever publishes leaves it, be it a command or a worker's process. A note is information: the table
 alone says what is published. It is not synced, and a disk that does not take it stops nobody. It
 tells without a question to the store what was known last: `shardlog status`, the board, and the
-next worker, which may find the store away.
+next worker, which may find the store away. A table that is not there though a note names its place
+is lost (lost_table.py).
 """
 
 import json
@@ -18,7 +19,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from storage_core.catalog.lake_uri import checked_lake_uri
 from storage_core.catalog.root_file import share_with_root
+from storage_core.errors import InvalidRequestError
 from storage_core.platform.durable_file import DRAFT
 
 _DIRECTORY: Final = "~lake"
@@ -71,10 +74,7 @@ class LakeNotes:
 
     def whole(self, stream: str) -> Mapping[str, Any] | None:
         """Return what `write_whole` noted last; None if nothing is known."""
-        with suppress(OSError, ValueError, RecursionError):
-            note = json.loads(self._place(stream, _ALL).read_bytes())
-            return note if isinstance(note, dict) else None
-        return None
+        return self._note(stream, _ALL)
 
     def published(self, stream: str, shard: int, lake: str | None, lineage: str) -> int | None:
         """Return up to where a shard's log was published there, as far as is known.
@@ -85,14 +85,37 @@ class LakeNotes:
             lake: Where the stream's table is.
             lineage: The lineage of the shard's log.
         """
+        note = self._note(stream, shard)
+        if note is None or (note.get("lake"), note.get("lineage")) != (lake, lineage):
+            return None
+        published = note.get("published")
+        return published if isinstance(published, int) else None
+
+    def has_published(self, stream: str, uri: str, lineages: Mapping[int, str]) -> bool:
+        """Tell whether a log of a stream was published to a place, as far as is known.
+
+        Args:
+            stream: The stream.
+            uri: Where its table was.
+            lineages: The lineages of its shards' logs.
+        """
+        for shard, lineage in lineages.items():
+            note = self._note(stream, shard) or {}
+            if note.get("lineage") == lineage and _is_at(note, uri):
+                return True
+        whole = self._note(stream, _ALL) or {}
+        logs = whole.get("shards")
+        if not isinstance(logs, dict) or not _is_at(whole, uri):
+            return False
+        noted = {shard: logs.get(str(shard)) for shard in lineages}
+        return any(
+            isinstance(log, list) and log[:1] == [lineages[shard]] for shard, log in noted.items()
+        )
+
+    def _note(self, stream: str, shard: int | str) -> Mapping[str, Any] | None:
         with suppress(OSError, ValueError, RecursionError):
             note = json.loads(self._place(stream, shard).read_bytes())
-            if isinstance(note, dict) and (note.get("lake"), note.get("lineage")) == (
-                lake,
-                lineage,
-            ):
-                published = note.get("published")
-                return published if isinstance(published, int) else None
+            return note if isinstance(note, dict) else None
         return None
 
     def _make_directory(self) -> None:
@@ -116,3 +139,11 @@ class LakeNotes:
         name = f"{stream}~{shard}"
         is_long = len(name) + len(_SUFFIX) > _NAME_MAX
         return self._root / _DIRECTORY / (name if is_long else name + _SUFFIX)
+
+
+def _is_at(note: Mapping[str, Any], uri: str) -> bool:
+    """Tell whether a note is of a place, however that is spelled."""
+    try:
+        return checked_lake_uri(str(note.get("lake"))) == uri
+    except InvalidRequestError:
+        return False

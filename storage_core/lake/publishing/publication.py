@@ -30,6 +30,7 @@ from storage_core.lake.maintenance.addresses import visible_addresses
 from storage_core.lake.publishing.consent import Consent
 from storage_core.lake.publishing.followed import follower_of
 from storage_core.lake.publishing.local_deletion import with_files_gone, with_logs_removed
+from storage_core.lake.publishing.lost_table import open_table
 from storage_core.lake.publishing.mirror import MirrorStep, ShardListing
 from storage_core.lake.publishing.notes import LakeNote, LakeNotes
 from storage_core.lake.publishing.open_tables import OpenTables
@@ -181,9 +182,13 @@ class Publication:
             self._tables.put_back(self._target, self._stream, self._table)
 
     def load(self) -> LakeTable | None:
-        """Return the table as it is now; None where there is none."""
+        """Return the table as it is now; None where this root has published none there.
+
+        Raises:
+            UnavailableError: There is none, and it has; or the store does not answer.
+        """
         if self._table is None:
-            self._table = LakeTable.open(self._target, self._stream)
+            self._table = open_table(self._reader, self._target)
         elif not self._is_fresh:
             self._table.reload()
         self._is_fresh = False

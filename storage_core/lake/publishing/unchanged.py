@@ -109,6 +109,9 @@ def are_newest(commits: TableCommits, target: LakeTarget) -> bool:
         UnavailableError: The store does not answer.
         InvalidRequestError: It refuses.
     """
+    directory = target.directory
+    if directory is not None and not directory.is_dir():
+        return False
     store = FileStore(target)
     if commits.version < 1 or store.size(log_path(commits.version + 1)) is not None:
         return False

@@ -19,11 +19,11 @@ from os import PathLike
 from pathlib import Path
 
 from storage_core.lake.absent.lake_parts import LakeParts, lake_cache
-from storage_core.lake.app_id import stream_of
 from storage_core.lake.image_names import image_of_path
 from storage_core.lake.maintenance.comparison import check_lake
 from storage_core.lake.publish import scratch_directory, target_of
 from storage_core.lake.publishing.consent import Consent
+from storage_core.lake.publishing.lost_table import open_table
 from storage_core.lake.publishing.publication import Publication
 from storage_core.lake.publishing.report import ShardPublished
 from storage_core.lake.publishing.rounds import publish_in_rounds
@@ -31,7 +31,6 @@ from storage_core.lake.readable_shards import readable_shards
 from storage_core.lake.repair.local_repair import LocalRepair
 from storage_core.lake.repair.part_copies import PartCopies
 from storage_core.lake.repair.report import LakeRepair, RepairedFile
-from storage_core.lake.table import LakeTable
 from storage_core.lake.target import LakeTarget
 from storage_core.parts.progress import OnRows, ignore_rows
 from storage_core.parts.snapshot import parts_in
@@ -67,7 +66,7 @@ def repair_lake(  # noqa: PLR0913 - how a call is bounded and followed
     with readable_shards(root, name) as opened, scratch_directory() as scratch:
         reader = opened.reader
         place = target or target_of(reader)
-        table = LakeTable.open(place, stream_of(reader))
+        table = open_table(reader, place)
         if table is None:
             return LakeRepair((), 0, before, ())
         lake = LakeParts(place, lake_cache(Path(root).absolute()))

@@ -11,8 +11,9 @@ from storage_core import (
     ShardLockedError,
     Stream,
     StreamOptions,
+    UnavailableError,
 )
-from storage_core.lake import begin_from_lake, lake_positions, lake_target
+from storage_core.lake import begin_from_lake, begin_prospects, lake_positions, lake_target
 from tests.lake.beginning.beginning_lab import NAME, SHARD
 
 
@@ -115,3 +116,16 @@ def test_disk_of_the_lake_that_is_away_is_no_damage(lab):
     assert begin(heir) == {}
     shutil.move(away, lab.target.directory)
     assert begin(heir)[SHARD].files > 0
+
+
+def test_root_that_has_published_takes_no_disk_that_is_away_for_a_table_without_its_shards(lab):
+    lab.published(50)
+    lab.append(10)
+    lab.owner.stream.close()
+    assert lab.target.directory is not None
+    away = lab.target.directory.rename(lab.target.directory.with_name("away"))
+    for ask in (begin_from_lake, begin_prospects, lake_positions):
+        with pytest.raises(UnavailableError, match="there is no table"):
+            ask(lab.owner.root, NAME, [SHARD])
+    shutil.move(away, lab.target.directory)
+    assert lake_positions(lab.owner.root, NAME, [SHARD])[SHARD].is_own

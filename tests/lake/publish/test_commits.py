@@ -91,6 +91,10 @@ class ManyShards:
         for path in self._store.paths(self.target):
             self._store.delete(self.target, path)
 
+    def has_table(self) -> bool:
+        """Tell whether anything lies where the table is to be."""
+        return bool(self._store.paths(self.target))
+
     def part(self, shard: int) -> Part:
         """Return the one part of a shard."""
         (part,) = (part for part in self.stream.parts() if part.shard == shard)
@@ -179,13 +183,14 @@ def test_what_others_did_to_the_table_is_seen_where_nothing_else_has_changed(man
         many.publish()
 
 
-def test_table_that_is_gone_is_made_anew_though_nothing_else_has_changed(many):
+def test_table_that_is_gone_is_told_though_nothing_else_has_changed(many):
     many.seal()
     for _ in range(2):
         many.publish()
     many.delete_table()
-    report, _ = many.publish()
-    assert report.files_added == SHARDS
+    with pytest.raises(UnavailableError, match="there is no table"):
+        many.publish()
+    assert not many.has_table()
 
 
 def test_what_others_did_to_a_shard_during_a_publish_of_others_is_seen_by_the_next(

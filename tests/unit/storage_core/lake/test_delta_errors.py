@@ -70,6 +70,11 @@ def raised(error: BaseException) -> ShardlogError:
         ("error sending request\noperation timed out", UnavailableError, "cannot be reached"),
         ("503 Service Unavailable", UnavailableError, "answers with an error"),
         ("No space left on device (os error 28)", UnavailableError, "disk of the lake is full"),
+        (
+            'Local path "/mnt/lake" does not exist or you don\'t have access!: Os { code: 2 }',
+            UnavailableError,
+            "its disk may not be mounted",
+        ),
         ("Kernel error: Json error: unexpected 'g'", CorruptionError, "log of the table"),
         ("Expected contiguous commit files, but found gap", CorruptionError, "log of the table"),
         ("Invalid table location: Path does not exist", InvalidRequestError, "no directory"),

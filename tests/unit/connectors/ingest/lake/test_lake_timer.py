@@ -191,6 +191,21 @@ def test_store_that_is_away_is_told_once_and_costs_nothing(bench):
     assert bench.published_rows() == rows_of(5, 5)
 
 
+def test_worker_makes_no_table_in_the_place_of_one_that_is_away(bench):
+    bench.seal()
+    bench.turn()
+    away = bench.lake.rename(bench.lake.with_name("elsewhere"))
+    bench.keep(bench.writers[A], 5, 7)
+    bench.seal()
+    for _ in range(3):
+        bench.turn()
+    assert bench.lines("publishing failed") == [("publishing failed", None)]
+    assert not bench.lake.exists()
+    away.rename(bench.lake)
+    bench.turn()
+    assert bench.published_rows() == rows_of(7, 5)
+
+
 def test_damaged_part_keeps_no_other_shard_from_the_lake(bench):
     bench.seal()
     (part,) = bench.writers[A].stream.parts()

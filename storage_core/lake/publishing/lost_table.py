@@ -1,0 +1,99 @@
+"""A table that this root has published and that is not there any more: it is lost, and not new.
+
+Where there is no table, the stream was never published there, or its table is lost: a disk is not
+mounted, or somebody deleted it. Who takes the second for the first says that all is well, or makes
+an empty table in the place of one that may come back. A root knows that it has published by its
+notes (notes.py), the newest of each shard, and by parts whose files only the lake has.
+
+Whoever loads a stream's table to publish, compare or begin from it asks here. Any process may.
+"""
+
+from storage_core.catalog.stream_file import StreamFiles
+from storage_core.errors import CorruptionError, UnavailableError
+from storage_core.lake.app_id import stream_of, stream_of_files
+from storage_core.lake.publishing.followed import follower_of
+from storage_core.lake.publishing.notes import LakeNotes
+from storage_core.lake.table import LakeTable
+from storage_core.lake.target import LakeTarget
+from storage_core.parts.part_home import is_here
+from storage_core.parts.snapshot import listed_parts
+from storage_core.reader import StreamReader
+
+
+def open_table(reader: StreamReader, target: LakeTarget) -> LakeTable | None:
+    """Load the table of a stream; None where this root has published none there.
+
+    Args:
+        reader: The stream, opened by the path of its root.
+        target: Where the table is.
+
+    Raises:
+        UnavailableError: There is none though this root has published it, or the store does not
+            answer.
+        ShardlogError: As `LakeTable.open` raises.
+    """
+    stream, files = stream_of(reader), reader.rows.shards.files
+    table = LakeTable.open(target, stream)
+    if table is not None:
+        return table
+    is_only_copy = target.is_lake_of(reader.options.lake) and _has_absent_parts(reader)
+    if not is_only_copy and not _is_noted(files, target):
+        return None
+    # Another process may have made it, and have published, since it was looked for.
+    table = LakeTable.open(target, stream)
+    if table is None:
+        raise _lost(files, target, is_only_copy=is_only_copy)
+    return table
+
+
+def open_noted_table(files: StreamFiles, target: LakeTarget) -> LakeTable | None:
+    """Load the table of a stream whose logs may be damaged: its notes alone are asked.
+
+    Raises:
+        UnavailableError: There is none though this root has published it, or the store does not
+            answer.
+        ShardlogError: As `LakeTable.open` raises.
+    """
+    stream = stream_of_files(files)
+    table = LakeTable.open(target, stream)
+    if table is not None or not _is_noted(files, target):
+        return table
+    table = LakeTable.open(target, stream)
+    if table is None:
+        raise _lost(files, target, is_only_copy=False)
+    return table
+
+
+def _lost(files: StreamFiles, target: LakeTarget, *, is_only_copy: bool) -> UnavailableError:
+    name = files.meta.name
+    alter = f"`shardlog alter {files.directory.parent} {name} lake=…`"
+    if is_only_copy:
+        what = "and some parts have no file here"
+        way = f"where there is a copy of all of it, {alter} names that place"
+    else:
+        what = "where this root has published"
+        way = f"where it is gone for good, {alter} names another place, and all is published there"
+    message = (
+        f"there is no table at {target.uri}, {what}: mount its disk, or restore it; {way} "
+        "(docs/LAKE.md#disaster-drill)"
+    )
+    return UnavailableError(message, stream=name)
+
+
+def _is_noted(files: StreamFiles, target: LakeTarget) -> bool:
+    lineages = {shard: lineage.hex() for shard, lineage in files.settings.lineages.items()}
+    notes = LakeNotes(files.directory.parent)
+    return notes.has_published(files.meta.name, target.uri, lineages)
+
+
+def _has_absent_parts(reader: StreamReader) -> bool:
+    """Tell whether a part has no file here; a shard whose log is damaged tells of none."""
+    for shard in reader.rows.shards.opened():
+        try:
+            entries = follower_of(reader, shard).parts().entries
+        except (CorruptionError, UnavailableError):
+            continue
+        directory = reader.rows.shards.files.shard_directory(shard)
+        if not all(map(is_here, listed_parts(shard, directory, entries))):
+            return True
+    return False
