@@ -141,6 +141,12 @@ def test_lake_of_parts_that_only_it_has_may_not_change(lab, lake):
     lab.stream.alter(lake=str(lake), lake_lag=timedelta(seconds=5))
 
 
+def test_pattern_of_places_is_refused_before_a_store_is_asked(lab, lake):
+    move_away(lab.stream, lake)
+    with pytest.raises(InvalidRequestError, match="has braces"):
+        lab.stream.alter(lake="s3://bucket/{topic}")
+
+
 def test_lake_may_move_to_a_copy_of_the_whole_table(lab, lake, tmp_path):
     move_away(lab.stream, lake)
     before = rows_in(lab.root, ["shard", "address"])

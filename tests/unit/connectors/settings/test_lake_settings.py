@@ -52,6 +52,8 @@ def test_each_topic_has_a_table_of_its_own(load):
     ("override", "complaint"),
     [
         ("stream.lake=bucket/{topic}", "lake: 'bucket/t' is no place for a lake"),
+        ("stream.lake=s3://bucket/{stream}", "{topic} alone stands for something"),
+        ("stream.lake=s3://bucket/{topic}/{", "lake: 's3://bucket/{topic}/{' has braces"),
         ("stream.lake_lag_seconds=0", "stream.lake_lag_seconds"),
         ("stream.lake_history_hours=0.5", "stream.lake_history_hours"),
         ("lake.options=s3", "--set lake.options: takes a table"),
