@@ -11,6 +11,7 @@ from storage_core.catalog.archived_shard import ArchivedShard
 from storage_core.catalog.archived_shards import archive_shards, finish_archiving
 from storage_core.catalog.births import add_shards, create_stream
 from storage_core.catalog.changes import altered
+from storage_core.catalog.lake_uri import refuse_lake_pattern
 from storage_core.catalog.opening_by_files import opened_by_files
 from storage_core.catalog.options import StreamOptions, checked_options
 from storage_core.catalog.origin import StreamOrigin
@@ -287,9 +288,11 @@ class Stream(StreamFacade[Shard]):
         self._open.refuse_if_closed()
         lake = self.options.lake
         other = options.get("lake", lake)
-        if lake is not None and other != lake:
+        if other != lake:
             uri = None if other is None else str(other)
-            refuse_absent(self._open.parts(), self._open.meta.name, uri)
+            refuse_lake_pattern(uri)
+            if lake is not None:
+                refuse_absent(self._open.parts(), self._open.meta.name, uri)
         self._open.files = altered(self._open.files, options)
         for shard in self._shards.values():
             shard.alter(self.options)

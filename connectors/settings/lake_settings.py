@@ -55,7 +55,7 @@ class LakeSettings(Section):
         It brings parts from the store that are not on this machine.
         """
         if self.credentials_file is not None:
-            environment.setdefault(LAKE_OPTIONS_VARIABLE, str(self.credentials_file.absolute()))
+            environment[LAKE_OPTIONS_VARIABLE] = str(self.credentials_file.absolute())
         hand_down_options(self.options, environment)
 
     def printable(self) -> dict[str, Any]:

@@ -193,6 +193,10 @@ def _put(settings: dict[str, Any], keys: Sequence[str], value: object) -> None:
             message = f"{key}: is not a section"
             raise InvalidRequestError(message)
         settings = inner
+    if tuple(keys[:-1]) == (_LAKE, _OPTIONS):
+        # Stores know no difference of case: what was there stands below, however it is spelled.
+        for name in [name for name in settings if name.lower() == keys[-1].lower()]:
+            del settings[name]
     before = settings.get(keys[-1])
     if keys[-1] in _ADDED_TO and isinstance(before, dict) and isinstance(value, dict):
         settings[keys[-1]] = {**before, **value}

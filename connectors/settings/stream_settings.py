@@ -29,6 +29,7 @@ _FIELD: Final = "field:"
 # In `lake`, stands for the topic whose table it is.
 TOPIC: Final = "{topic}"
 _PROBE: Final = "t"
+_BRACES: Final = frozenset("{}")
 _TYPE_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,199}\Z")
 _FIELD_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -159,7 +160,10 @@ class StreamSettings(Section):
         if self.jitter_ms and self.stream_unit == "s" and self.jitter_ms % 1000:
             message = "jitter_ms: is not a whole second, the stream's unit"
             raise ValueError(message)
-        self.stream_options(_PROBE)
+        place = self.stream_options(_PROBE).lake
+        if place is not None and not _BRACES.isdisjoint(place):
+            message = f"lake: {self.lake!r} has braces; {TOPIC} alone stands for something, a topic"
+            raise ValueError(message)
         return self
 
     @property

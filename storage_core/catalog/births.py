@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from storage_core.catalog.changes import locked, rewritten
-from storage_core.catalog.lake_uri import refuse_lake_within
+from storage_core.catalog.lake_uri import refuse_lake_pattern, refuse_lake_within
 from storage_core.catalog.options import SHARD_NUMBERS_MAX, StreamOptions
 from storage_core.catalog.origin import StreamOrigin
 from storage_core.catalog.root_file import STREAM_FILE, check_root, is_reserved, make_root_file
@@ -59,6 +59,7 @@ def create_stream(
         message = f"no stream may be called {name!r}: a root keeps a file of its own there"
         raise InvalidRequestError(message, stream=name)
     _check_key_mode(options, origin)
+    refuse_lake_pattern(options.lake)
     refuse_lake_within(root, options.lake)
     check_root(root)
     directory = root / name

@@ -23,6 +23,7 @@ _WITH_CONTAINER: Final = ("abfs", "abfss")
 _LENGTH_MAX: Final = 2048
 # NOTE: delta-rs (1.6) and its stores do not agree on what these mean in a path.
 _FORBIDDEN: Final = re.compile(r"[%?#\\*]")
+_BRACES: Final = frozenset("{}")
 
 
 def checked_lake_uri(uri: object) -> str:
@@ -53,6 +54,22 @@ def lake_directory(uri: str) -> Path | None:
     """Return the directory of this machine that a checked URI names, if it names one."""
     parts = urlsplit(uri)
     return Path(unquote(parts.path)) if parts.scheme == "file" else None
+
+
+def refuse_lake_pattern(uri: str | None) -> None:
+    """Refuse a pattern of places: for one stream it would be taken as it is spelled.
+
+    Tables that lie at such a place already are read and published as before.
+
+    Raises:
+        InvalidRequestError: It has braces.
+    """
+    if uri is not None and not _BRACES.isdisjoint(uri):
+        message = (
+            f"lake: {_without_secrets(uri)!r} has braces: `{{topic}}` is for `[stream] lake` of a "
+            "worker, which makes a table for each topic; name the place of this stream's table"
+        )
+        raise InvalidRequestError(message)
 
 
 def refuse_lake_within(root: Path, uri: str | None) -> None:

@@ -21,7 +21,8 @@ from storage_core.errors import (
     UnavailableError,
 )
 
-_TEXT_MAX: Final = 300
+# What is said of an error has so many letters at most.
+LINE_MAX: Final = 300
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 _CODE: Final = re.compile(r"<Code>([^<]*)</Code>(?:.*?<Message>([^<]*)</Message>)?", re.DOTALL)
 _BODY: Final = re.compile(r"<\?xml.*|<Error>.*|<html.*", re.DOTALL | re.IGNORECASE)
@@ -155,7 +156,17 @@ def one_line(error: BaseException) -> str:
     if code is not None:
         lines += [said for said in code.groups() if said]
     line = ": ".join(line for line in lines if line)
-    return _QUERY.sub("", _VALUE.sub("…", line))[:_TEXT_MAX]
+    return _cut(_QUERY.sub("", _VALUE.sub("…", line)))
+
+
+def _cut(line: str) -> str:
+    """Return what of a line there is room for, marked: half a word may be another one."""
+    if len(line) <= LINE_MAX:
+        return line
+    room = line[: LINE_MAX - 1]
+    words = room.rpartition(" ")[0]
+    # A single long word, such as an address, tells more in its first half than not at all.
+    return f"{words} …" if len(words) > LINE_MAX // 2 else f"{room}…"
 
 
 def _raise(error: BaseException, uri: str, doing: str) -> NoReturn:

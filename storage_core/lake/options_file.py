@@ -4,12 +4,18 @@
     AWS_ALLOW_HTTP = true
     AWS_ACCESS_KEY_ID = "…"
 
-The names are delta-rs' own. The file is TOML, a name and a value a line. A command is told the
-file, or the environment names it: SHARDLOG_LAKE_OPTIONS_FILE. It is read each time that it is
-needed: what is put in its place counts from then on. Above it are single options that the
-environment has, as SHARDLOG_LAKE__OPTIONS__AWS_REGION: so a worker hands those of its settings to
-all that reads in it, and to the processes that it starts. An option may be a key, so no value is
-ever repeated.
+The names are delta-rs' own. The file is TOML, a name and a value a line. It is read each time that
+it is needed: what is put in its place counts from then on. From above to below count
+
+    what is handed over                 as [lake.options] of a worker's settings
+    the file that a command is told     --lake-options; a worker's credentials_file
+    single options of the environment   SHARDLOG_LAKE__OPTIONS__AWS_REGION
+    the file that it names              SHARDLOG_LAKE_OPTIONS_FILE, where no other file is told
+    the environment by delta-rs' names  AWS_REGION, which delta-rs reads itself
+
+A worker's settings have single options of the environment among what is handed over. It hands all
+down, as single options and as the file that is named, to what reads in it and to the processes that
+it starts. An option may be a key, so no value is ever repeated.
 """
 
 import os
@@ -50,7 +56,12 @@ def lake_options(
 
 
 def hand_down_options(options: Mapping[str, str], environment: MutableMapping[str, str]) -> None:
-    """Let all that reads an environment have options, above those of a file."""
+    """Let all that reads an environment have options, above those that it has and of a file."""
+    handed = {name.lower() for name in options}
+    for variable in list(environment):
+        if variable.startswith(_OPTION) and variable.removeprefix(_OPTION).lower() in handed:
+            # Of two spellings of one name it is not the later one that counts.
+            del environment[variable]
     environment.update({f"{_OPTION}{name}": value for name, value in options.items()})
 
 

@@ -4,7 +4,7 @@ The part list alone says which parts there are. Their files may go from this mac
 has them (`keep_local`); whoever opens one then gets its bytes, by its name, from there.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from errno import ENOENT
 from functools import partial
 from importlib import import_module
@@ -19,6 +19,9 @@ from storage_core.parts.snapshot import Part
 # is absent: else each call between a read and a file would hand down what few streams have.
 _LAKE: Final = "storage_core.lake.absent.lake_parts"
 
+# Returns what opens the file of a part.
+OpenerOf = Callable[[Part], Opener]
+
 
 class AbsentParts(Protocol):
     """The parts of a stream whose files are elsewhere. Any thread."""
@@ -28,6 +31,23 @@ class AbsentParts(Protocol):
 
         What is read raises FileNotFoundError where there is no such file, CorruptionError where it
         is not that of the part list, and UnavailableError where it cannot be had now.
+        """
+        ...
+
+    def open_uncached(self, part: Part) -> PartBytes:
+        """Return the bytes of a part as `open` does, of none that were read before; none are kept.
+
+        For who tells what is there: what is kept here may outlive it.
+        """
+        ...
+
+    def whole(self, part: Part) -> Iterator[bytes]:
+        """Yield the file of a part as it is there now, in pieces; none of it is kept here.
+
+        Raises:
+            FileNotFoundError: There is none.
+            CorruptionError: It differs; raised behind the last piece, if not before.
+            UnavailableError: It cannot be read now.
         """
         ...
 
@@ -75,6 +95,11 @@ def opener_of(part: Part) -> Opener:
     return partial(open_part, part)
 
 
+def uncached_opener_of(part: Part) -> Opener:
+    """Return what opens the file of a part as it is now, though bytes of it be kept here."""
+    return partial(_open_uncached, part)
+
+
 def open_part(part: Part) -> PartBytes:
     """Open the file of a part, wherever it is.
 
@@ -85,11 +110,24 @@ def open_part(part: Part) -> PartBytes:
     """
     try:
         return open_file(part.path)
-    except FileNotFoundError:
-        elsewhere = absent_parts(part)
-        if elsewhere is None:
-            raise
+    except FileNotFoundError as missing:
+        elsewhere = _elsewhere(part, missing)
     return elsewhere.open(part)
+
+
+def _open_uncached(part: Part) -> PartBytes:
+    try:
+        return open_file(part.path)
+    except FileNotFoundError as missing:
+        elsewhere = _elsewhere(part, missing)
+    return elsewhere.open_uncached(part)
+
+
+def _elsewhere(part: Part, missing: FileNotFoundError) -> AbsentParts:
+    elsewhere = absent_parts(part)
+    if elsewhere is None:
+        raise missing
+    return elsewhere
 
 
 def refuse_absent(parts: Iterable[Part], stream: str, uri: str | None) -> None:

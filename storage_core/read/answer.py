@@ -18,6 +18,7 @@ from storage_core.format.zone import Zone
 from storage_core.ids.dictionaries.routing import shard_of_key
 from storage_core.ids.heads.grouping import Int32s
 from storage_core.ids.heads.table import Heads, HeadTable
+from storage_core.parts.part_home import OpenerOf, opener_of
 from storage_core.parts.snapshot import parts_directory
 from storage_core.platform.loading import loading
 from storage_core.read.keyed import Scanned, by_key, by_number
@@ -88,16 +89,17 @@ def _whole(batches: Iterator[pa.RecordBatch]) -> Scanned:
     return ((batch, None) for batch in batches)
 
 
-def trimmed_rows_of(shard_directory: Path) -> TrimmedRowsOf:
+def trimmed_rows_of(shard_directory: Path, opener_of: OpenerOf = opener_of) -> TrimmedRowsOf:
     """Return what gives the rows of blocks that were trimmed, for any snapshot of a shard."""
-    return partial(_RowsOfParts, parts_directory(shard_directory))
+    return partial(_RowsOfParts, parts_directory(shard_directory), opener_of)
 
 
 class _RowsOfParts:
     """The rows of a snapshot's parts; what makes them is loaded once a read comes to one."""
 
-    def __init__(self, directory: Path, snapshot: ShardSnapshot) -> None:
+    def __init__(self, directory: Path, opener_of: OpenerOf, snapshot: ShardSnapshot) -> None:
         self._directory = directory
+        self._opener_of = opener_of
         self._snapshot = snapshot
 
     def block(self, zone: Zone) -> Block:
@@ -113,11 +115,15 @@ class _RowsOfParts:
 
     @cached_property
     def _rows(self) -> "ColdRows":
-        return _cold_readers(self._snapshot.stream)[0](self._snapshot, self._directory)
+        return _cold_readers(self._snapshot.stream)[0](
+            self._snapshot, self._directory, self._opener_of
+        )
 
     @cached_property
     def _blocks(self) -> "ColdBlocks":
-        return _cold_readers(self._snapshot.stream)[1](self._snapshot, self._directory)
+        return _cold_readers(self._snapshot.stream)[1](
+            self._snapshot, self._directory, self._opener_of
+        )
 
 
 @cache

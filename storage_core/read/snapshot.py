@@ -254,6 +254,11 @@ class ShardSnapshot:
             before = int(breaks[0])
             self._refuse_hole(int(fields["last"][before]) + 1, int(fields["first"][before + 1]))
 
+    def rebuild_by(self, trimmed_rows_of: TrimmedRowsOf) -> None:
+        """Take the rows of blocks that were trimmed from elsewhere; none were read yet."""
+        assert self._trimmed is None, "rows of trimmed blocks were read already"
+        self._trimmed_rows_of = trimmed_rows_of
+
     @property
     def trimmed(self) -> TrimmedRows:
         """The rows of blocks that were trimmed."""

@@ -34,7 +34,9 @@ from storage_core.format.shard_state import AddressRange
 from storage_core.format.window import Window
 from storage_core.format.zone import Zone
 from storage_core.ids.heads.grouping import Int32s
+from storage_core.parts.part_home import uncached_opener_of
 from storage_core.parts.snapshot import PartIndex
+from storage_core.read.answer import trimmed_rows_of
 from storage_core.read.block_proof import disagreement
 from storage_core.read.snapshot import ShardSnapshot
 from storage_core.verify.block_checks import CopyCheck
@@ -211,6 +213,9 @@ class ViewCheck:
             limits: How much to hold in memory.
             with_heads: Returns a view of what is committed with the heads of ids; it is closed.
         """
+        if limits.reads_lake:
+            # What a cache of this machine has of the lake's files says nothing of these.
+            self._view.rebuild_by(trimmed_rows_of(self._directory, uncached_opener_of))
         self._compare(progress, limits, with_heads)
         parts = check_parts(
             self._view, self._directory, self._findings, reads_lake=limits.reads_lake

@@ -68,9 +68,11 @@ LakeOptions = Annotated[
     typer.Option(
         "--lake-options",
         metavar="FILE",
-        envvar="SHARDLOG_LAKE_OPTIONS_FILE",
-        help="A TOML file of options of the store, by delta-rs' names; its keys too. Without it, "
-        "the environment has them (AWS_ACCESS_KEY_ID).",
+        # The environment names no default of it: that file stands below single variables
+        # (storage_core/lake/options_file.py).
+        help="A TOML file of options of the store, by delta-rs' names; its keys too. It stands "
+        "above the environment, which has them one by one (SHARDLOG_LAKE__OPTIONS__AWS_REGION), in "
+        "the file of SHARDLOG_LAKE_OPTIONS_FILE, or by their own names (AWS_ACCESS_KEY_ID).",
     ),
 ]
 # What earlier versions laid beside the files of Parquet that they landed.

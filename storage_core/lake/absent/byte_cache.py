@@ -46,7 +46,7 @@ class ByteCache:
 
         Args:
             directory: It; only what this class put there may be in it.
-            bytes_max: What its files may take; 0 for no cache.
+            bytes_max: What its files may take; 0 for no cache: what lies there is not used, either.
             clock: Says when bytes were used.
         """
         self._directory = directory
@@ -58,6 +58,8 @@ class ByteCache:
 
     def get(self, name: str) -> bytes | None:
         """Return the bytes of a name, which are to be proven; None if there are none."""
+        if not self.bytes_max:
+            return None
         try:
             with open(self._directory / name, "rb", opener=_opened) as file:
                 status, now_ns = os.fstat(file.fileno()), self._clock.now_ns()
@@ -105,6 +107,8 @@ class ByteCache:
 
     def file(self, name: str, size: int) -> Path | None:
         """Return the file of a name that has so many bytes, to be proven; None if there is none."""
+        if not self.bytes_max:
+            return None
         path = self._directory / name
         try:
             status = path.lstat()

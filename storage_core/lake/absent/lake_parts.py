@@ -57,11 +57,16 @@ class LakeParts:
         self._target = target
         self._opened = OpenedFiles(FileStore(target))
         self._cache = cache
+        self._no_cache = ByteCache(Path(), 0, SystemClock())
         self._units = UnitsCache()
 
     def open(self, part: Part) -> LakeBytes:
         """Return the bytes of a part; they are asked for as they are read."""
         return LakeBytes(self._file(part), self._cache, self._units)
+
+    def open_uncached(self, part: Part) -> LakeBytes:
+        """Return the bytes of a part as the store has them now; none of them are kept here."""
+        return LakeBytes(self._file(part), self._no_cache, UnitsCache())
 
     def has(self, part: Part) -> bool:
         """Tell whether the file of a part is there, by its name and size alone."""

@@ -29,6 +29,7 @@ from storage_core.format.block import Block
 from storage_core.format.row_columns import COMMITTED
 from storage_core.format.shard_state import AddressRange
 from storage_core.format.zone import Zone
+from storage_core.parts.part_home import OpenerOf, opener_of
 from storage_core.parts.snapshot import index_of
 from storage_core.platform.arrow import concat
 from storage_core.read.cold.rows import ColdRows, DecodedPart
@@ -71,14 +72,16 @@ class _DecodedSlice:
 class ColdBlocks:
     """Rebuilds blocks of one snapshot. One thread at a time."""
 
-    def __init__(self, snapshot: ShardSnapshot, directory: Path) -> None:
-        """Read the parts of a snapshot, whose files lie in a directory.
+    def __init__(
+        self, snapshot: ShardSnapshot, directory: Path, opener_of: OpenerOf = opener_of
+    ) -> None:
+        """Read the parts of a snapshot, whose files lie in a directory, or elsewhere.
 
         Raises:
             CorruptionError: An entry of the part list is damaged.
         """
-        self._rows = ColdRows(snapshot, directory)
-        self._slices = ColdSlices(index_of(snapshot), snapshot.shard, directory)
+        self._rows = ColdRows(snapshot, directory, opener_of)
+        self._slices = ColdSlices(index_of(snapshot), snapshot.shard, directory, opener_of)
         self._begin(BLOCK_COLUMNS)
 
     def _begin(self, columns: tuple[str, ...]) -> None:

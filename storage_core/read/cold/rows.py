@@ -25,7 +25,7 @@ from storage_core.format.part_entry import PartEntry
 from storage_core.format.row_columns import SCHEMA, schema_of
 from storage_core.format.shard_state import AddressRange
 from storage_core.parts.footer import Footer
-from storage_core.parts.part_home import opener_of
+from storage_core.parts.part_home import OpenerOf, opener_of
 from storage_core.parts.payloads import payloads_of
 from storage_core.parts.row_groups import PartFile
 from storage_core.parts.snapshot import index_of, listed_part
@@ -76,14 +76,17 @@ class ColdRows:
     was taken, and `UnavailableError` where it cannot be read now.
     """
 
-    def __init__(self, snapshot: ShardSnapshot, directory: Path) -> None:
-        """Read the parts of a snapshot, whose files lie in a directory.
+    def __init__(
+        self, snapshot: ShardSnapshot, directory: Path, opener_of: OpenerOf = opener_of
+    ) -> None:
+        """Read the parts of a snapshot, whose files lie in a directory, or elsewhere.
 
         Raises:
             CorruptionError: An entry of the part list is damaged.
         """
         self._snapshot = snapshot
         self._directory = directory
+        self._opener_of = opener_of
         self._index = index_of(snapshot)
         self._has_keys = snapshot.meta.has_keys
         self._writers: dict[int, Writer] | None = None
@@ -159,7 +162,7 @@ class ColdRows:
         identity = "key" if self._has_keys else "secondary"
         first = (identity, "primary", "address", "version", "state")
         listed = listed_part(self._snapshot.shard, self._directory, part)
-        with self._placed(part), PartFile(listed.path, part.proof, opener_of(listed)) as file:
+        with self._placed(part), PartFile(listed.path, part.proof, self._opener_of(listed)) as file:
             more = self._more_columns(file.footer, wanted.columns, first)
             for group in self._row_groups(file.footer, wanted, runs):
                 if _are_all_wanted(file.footer, group, wanted, runs):

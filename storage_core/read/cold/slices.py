@@ -17,7 +17,7 @@ from storage_core.errors import CorruptionError
 from storage_core.format.part_entry import PartEntry
 from storage_core.format.shard_state import AddressRange
 from storage_core.parts.footer import Footer, footer_of
-from storage_core.parts.part_home import opener_of
+from storage_core.parts.part_home import OpenerOf, opener_of
 from storage_core.parts.snapshot import PartIndex, listed_part
 
 # What the rows of a slice are meant to take in memory.
@@ -47,11 +47,14 @@ class ColdSlice:
 class ColdSlices:
     """Cuts the parts of a snapshot into slices. What it returns depends on the files alone."""
 
-    def __init__(self, index: PartIndex, shard: int, directory: Path) -> None:
-        """Cut these parts of a shard, whose files lie in a directory."""
+    def __init__(
+        self, index: PartIndex, shard: int, directory: Path, opener_of: OpenerOf = opener_of
+    ) -> None:
+        """Cut these parts of a shard, whose files lie in a directory, or elsewhere."""
         self._index = index
         self._shard = shard
         self._directory = directory
+        self._opener_of = opener_of
 
     def about(self, address: int, end: int) -> ColdSlice | None:
         """Return the slice with the first address from one to before another that a part may have.
@@ -106,7 +109,7 @@ class ColdSlices:
     def _footer(self, part: PartEntry) -> Footer:
         listed = listed_part(self._shard, self._directory, part)
         try:
-            return footer_of(listed.path, part.proof, opener_of(listed))
+            return footer_of(listed.path, part.proof, self._opener_of(listed))
         except FileNotFoundError as error:
             message = "the part is gone"
             raise CorruptionError(message, path=listed.path) from error

@@ -64,6 +64,13 @@ def test_no_cache_keeps_nothing(tmp_path, clock):
     assert not (tmp_path / "cache").exists()
 
 
+def test_no_cache_reads_nothing_of_what_another_has_kept(cache, tmp_path, clock):
+    cache.put("a", b"a")
+    off = ByteCache(tmp_path / "cache", 0, clock)
+    assert (off.get("a"), off.file("a", 1)) == (None, None)
+    assert cache.get("a") == b"a"
+
+
 def test_place_that_takes_nothing_is_no_error(tmp_path, clock):
     (tmp_path / "file").touch()
     cache = ByteCache(tmp_path / "file", 64 * KIB, clock)

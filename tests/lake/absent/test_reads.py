@@ -6,14 +6,18 @@ moved into a lake; or one of them is damaged there, or gone.
 
 from contextlib import closing
 from datetime import timedelta
+from pathlib import Path
 from shutil import copytree
 
 import numpy as np
 import pytest
 
 from storage_core import CorruptionError, InvalidRequestError, StreamReader, UnavailableError
+from storage_core.lake.absent.lake_parts import CACHE_BYTES_VARIABLE
 from storage_core.parts.part_home import local_files, open_part
 from storage_core.sql import connect
+from storage_core.sql.access.path_streams import PathStreams
+from storage_core.sql.query_errors import verify_part_digests
 from tests.lake.absent.away import lake_path, move_away
 from tests.log.parts.parts_lab import NAME, PartsLab, rows_in, whole_rows
 from tests.log.serve.served import serving
@@ -137,6 +141,12 @@ def test_lake_of_parts_that_only_it_has_may_not_change(lab, lake):
     lab.stream.alter(lake=str(lake), lake_lag=timedelta(seconds=5))
 
 
+def test_pattern_of_places_is_refused_before_a_store_is_asked(lab, lake):
+    move_away(lab.stream, lake)
+    with pytest.raises(InvalidRequestError, match="has braces"):
+        lab.stream.alter(lake="s3://bucket/{topic}")
+
+
 def test_lake_may_move_to_a_copy_of_the_whole_table(lab, lake, tmp_path):
     move_away(lab.stream, lake)
     before = rows_in(lab.root, ["shard", "address"])
@@ -169,3 +179,58 @@ def test_compaction_merges_parts_that_only_the_lake_has(tmp_path, lake):
     lab.stream.compact()
     assert len(lab.stream.parts()) < len(parts)
     assert lab.rows() == rows
+
+
+def flip(file):
+    whole = bytearray(file.read_bytes())
+    whole[len(whole) // 3] ^= 1
+    file.write_bytes(whole)
+
+
+def lengthen(file):
+    file.write_bytes(file.read_bytes() + b"\0")
+
+
+def problems_of(lab):
+    return [(one.start, one.end) for one in lab.stream.verify(reads_lake=True).problems]
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, flip, lengthen])
+@pytest.mark.parametrize("cache_bytes", [None, 0])
+def test_verify_proves_the_lake_whatever_is_kept_of_it_here(
+    lab, lake, monkeypatch, damage, cache_bytes
+):
+    part, *_ = move_away(lab.stream, lake)
+    whole_rows(lab.root, "secondary")
+    local_files([part])
+    if cache_bytes is not None:
+        monkeypatch.setenv(CACHE_BYTES_VARIABLE, str(cache_bytes))
+    assert problems_of(lab) == []
+    damage(lake_path(lake, part))
+    assert (part.entry.first, part.entry.last + 1) in problems_of(lab)
+
+
+def test_verify_keeps_nothing_of_the_lake_here(lab, lake):
+    move_away(lab.stream, lake)
+    assert lab.stream.verify(reads_lake=True).is_clean
+    with StreamReader.open(lab.root, NAME) as reader:
+        assert reader.verify(reads_lake=True).is_clean
+    assert not (lab.root / "~lake-cache").exists()
+
+
+def test_digests_that_sql_compares_are_those_of_the_lake(lab, lake):
+    part, *_ = move_away(lab.stream, lake)
+    whole_rows(lab.root, "secondary")
+    flip(lake_path(lake, part))
+    with closing(PathStreams(lab.root)) as streams, pytest.raises(CorruptionError):
+        verify_part_digests(streams, [NAME])
+
+
+def test_without_a_cache_what_was_kept_is_not_read(lab, lake, monkeypatch):
+    move_away(lab.stream, lake)
+    rows = whole_rows(lab.root, "secondary")
+    monkeypatch.setenv(CACHE_BYTES_VARIABLE, "0")
+    assert whole_rows(lab.root, "secondary") == rows
+    lake.rename(lake.with_name("elsewhere"))
+    with pytest.raises(UnavailableError, match="only in the lake"):
+        whole_rows(lab.root, "secondary")

@@ -12,6 +12,8 @@ from tests.log.workbench import batch_of
 from tests.unit.connectors.command import runner
 
 SECOND = SHARD + 1
+# Where no broker listens.
+NOBODY = "127.0.0.1:1"
 
 
 @pytest.fixture
@@ -79,6 +81,13 @@ def test_log_that_does_not_tell_how_far_it_goes_is_left_in_place(lab, begin, sha
 def test_shard_that_was_never_published_is_refused(lab, begin):
     lab.fill(20)
     expect_refusal(begin("--execute"), EXIT_USAGE, "the table has nothing of this shard")
+
+
+@pytest.mark.parametrize("also", [(), ("--execute",), ("--execute", "--accept-loss")])
+def test_shard_that_was_never_published_is_refused_before_kafka_is_asked(lab, begin, also):
+    lab.fill(20)
+    ran = begin(*also, "--bootstrap", NOBODY)
+    expect_refusal(ran, EXIT_USAGE, "the table has nothing of this shard")
 
 
 def test_shard_that_is_written_to_is_refused(lab, begin):

@@ -43,13 +43,15 @@ def begin(  # noqa: PLR0913 - one parameter an option
     """Let shards begin from the lake, or say what it would do."""
     target = stream_target(root, stream, lake_options)
     prospects = begin_prospects(root, stream, shard, target)
+    # Kafka is asked about shards that can begin alone: of others it may have no partition.
+    for prospect in prospects:
+        _refuse_unpublished(stream, prospect)
     lows: Mapping[int, int] = {}
     if bootstrap is not None:
         settings: dict[str, object] = {**kafka_settings(kafka), "bootstrap.servers": bootstrap}
         lows = _lows(root, stream, shard, settings)
-    for prospect in prospects:
-        _refuse_unpublished(stream, prospect)
-        if not accept_loss:
+    if not accept_loss:
+        for prospect in prospects:
             _refuse_loss(stream, prospect, lows.get(prospect.shard))
     if not execute:
         _print_prospects(prospects, as_json=as_json)

@@ -1,16 +1,13 @@
 """Arguments and options of `shardlog lake`."""
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from connectors.cli.parsing.group import Group
 from connectors.cli.parsing.options import AsJson, Execute, KafkaSettings, Root, StreamName
 from connectors.cli.parsing.work import done_in
-
-# Where a command is told nothing, the environment may name the file (lake/options_file.py).
-_OPTIONS_VARIABLE: Final = "SHARDLOG_LAKE_OPTIONS_FILE"
 
 app = typer.Typer(
     cls=Group,
@@ -28,9 +25,11 @@ LakeOptions = Annotated[
     typer.Option(
         "--lake-options",
         metavar="FILE",
-        envvar=_OPTIONS_VARIABLE,
-        help="A TOML file of options of the store, by delta-rs' names; its keys too. Without it, "
-        "the environment has them (AWS_ACCESS_KEY_ID).",
+        # The environment names no default of it: that file stands below single variables
+        # (storage_core/lake/options_file.py).
+        help="A TOML file of options of the store, by delta-rs' names; its keys too. It stands "
+        "above the environment, which has them one by one (SHARDLOG_LAKE__OPTIONS__AWS_REGION), in "
+        "the file of SHARDLOG_LAKE_OPTIONS_FILE, or by their own names (AWS_ACCESS_KEY_ID).",
     ),
 ]
 ReadWhole = Annotated[

@@ -52,6 +52,8 @@ def test_each_topic_has_a_table_of_its_own(load):
     ("override", "complaint"),
     [
         ("stream.lake=bucket/{topic}", "lake: 'bucket/t' is no place for a lake"),
+        ("stream.lake=s3://bucket/{stream}", "{topic} alone stands for something"),
+        ("stream.lake=s3://bucket/{topic}/{", "lake: 's3://bucket/{topic}/{' has braces"),
         ("stream.lake_lag_seconds=0", "stream.lake_lag_seconds"),
         ("stream.lake_history_hours=0.5", "stream.lake_history_hours"),
         ("lake.options=s3", "--set lake.options: takes a table"),
@@ -88,7 +90,36 @@ def test_processes_of_a_worker_are_told_its_file_of_options(tmp_path):
     environment: dict[str, str] = {}
     settings.hand_down(environment)
     assert environment == {LAKE_OPTIONS_VARIABLE: str(tmp_path / "options.toml")}
-    environment[LAKE_OPTIONS_VARIABLE] = "mine.toml"
-    settings.hand_down(environment)
     LakeSettings().hand_down(environment)
-    assert environment == {LAKE_OPTIONS_VARIABLE: "mine.toml"}
+    assert environment == {LAKE_OPTIONS_VARIABLE: str(tmp_path / "options.toml")}
+
+
+@pytest.mark.parametrize("named", ["other.toml", "none.toml"])
+def test_file_of_a_worker_stands_in_the_place_of_the_one_that_its_environment_names(
+    tmp_path, monkeypatch, named
+):
+    (tmp_path / "own.toml").write_text('AWS_REGION = "own"')
+    (tmp_path / "other.toml").write_text('AWS_REGION = "other"\nAWS_ALLOW_HTTP = true')
+    monkeypatch.setenv(LAKE_OPTIONS_VARIABLE, str(tmp_path / named))
+    settings = LakeSettings(credentials_file=tmp_path / "own.toml")
+    assert settings.storage_options() == {"AWS_REGION": "own"}
+    environment = dict(os.environ)
+    settings.hand_down(environment)
+    monkeypatch.setenv(LAKE_OPTIONS_VARIABLE, environment[LAKE_OPTIONS_VARIABLE])
+    assert lake_options() == {"AWS_REGION": "own"}
+
+
+SPELLINGS = ("AWS_REGION", "aws_region")
+
+
+@pytest.mark.parametrize("variable", SPELLINGS)
+@pytest.mark.parametrize("line", SPELLINGS)
+def test_option_of_the_command_line_stands_above_all_others_however_they_are_spelled(
+    load, monkeypatch, variable, line
+):
+    environment = {f"SHARDLOG_LAKE__OPTIONS__{variable}": "variable"}
+    text = WHOLE + '[lake.options]\nAWS_REGION = "file"\n'
+    lake = load(text, [f"lake.options.{line}=line"], environment).lake
+    lake.hand_down(environment)
+    monkeypatch.setattr(os, "environ", environment)
+    assert [*lake.storage_options().values()] == [*lake_options().values()] == ["line"]

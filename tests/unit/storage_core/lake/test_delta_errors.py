@@ -10,7 +10,7 @@ from storage_core import (
     UnavailableError,
     UnsupportedFormatError,
 )
-from storage_core.lake.delta_errors import LakeFileGoneError, one_line, store_errors
+from storage_core.lake.delta_errors import LINE_MAX, LakeFileGoneError, one_line, store_errors
 
 URI = "s3://bucket/table"
 # As delta-rs 1.6.6 says it, for a server that answered so.
@@ -114,6 +114,23 @@ def test_values_of_options_and_signatures_are_not_repeated(text):
 
 def test_backtrace_is_left_out():
     assert one_line(Exception("Schema error\n   0: <unknown>\n   1: main")) == "Schema error"
+
+
+@pytest.mark.parametrize("length", range(LINE_MAX - 60, LINE_MAX - 1))
+def test_long_line_is_cut_between_words_and_says_so(length):
+    text = "x" * length + " tcp connect error: Connection refused (os error 111)"
+    line = one_line(OSError(text))
+    assert len(line) <= LINE_MAX
+    assert line == text or line.endswith(" …")
+    assert line == text or set(line.split()[:-1]) <= set(text.split())
+
+
+def test_long_word_is_cut_within_and_says_so():
+    assert one_line(OSError("x" * 1000)) == "x" * (LINE_MAX - 1) + "…"
+
+
+def test_line_of_the_most_letters_is_whole():
+    assert one_line(OSError("x" * LINE_MAX)) == "x" * LINE_MAX
 
 
 def test_missing_file_is_told_as_such():

@@ -52,6 +52,7 @@ def test_single_options_of_the_environment_stand_between_its_file_and_one_that_i
     assert lake_options(None, named) == {"AWS_REGION": "north", "AWS_ALLOW_HTTP": "true"}
     monkeypatch.setenv(LAKE_OPTIONS_VARIABLE, str(named))
     assert lake_options() == {"AWS_REGION": "south", "AWS_ALLOW_HTTP": "true"}
+    assert lake_options({"aws_region": "west"}, named)["aws_region"] == "west"
 
 
 @pytest.mark.parametrize(

@@ -215,3 +215,16 @@ def test_table_of_another_stream_of_the_name_is_refused(log, into, land, tmp_pat
         land_topic(NO_SPARK, other.root, NAME, into)
     other.close()
     assert land(other.root, NAME, into, "--once")[0] == 4
+
+
+def test_single_option_of_the_environment_stands_above_the_file_that_it_names(
+    log, into, land, monkeypatch
+):
+    file = into.with_suffix(".toml")
+    file.write_text('AWS_ENDPOINT_URL = "nowhere"')
+    monkeypatch.setenv("SHARDLOG_LAKE_OPTIONS_FILE", str(file))
+    sealed(log, 10)
+    assert land(log.root, NAME, into, "--once")[0] == 2
+    monkeypatch.setenv("SHARDLOG_LAKE__OPTIONS__AWS_ENDPOINT_URL", "http://127.0.0.1:9000")
+    assert land(log.root, NAME, into, "--once")[0] == 0
+    assert land(log.root, NAME, into, "--once", "--lake-options", file)[0] == 2

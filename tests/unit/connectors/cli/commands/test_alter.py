@@ -9,6 +9,7 @@ from connectors.cli.commands import alter
 from connectors.cli.input import stream_settings
 from connectors.settings.stream_settings import StreamSettings
 from storage_core import IndexOptions, InvalidRequestError, Stream, StreamOptions, StreamReader
+from storage_core.lake import lake_target, publish_stream
 
 NAME = "orders"
 
@@ -38,7 +39,7 @@ def test_files_of_replaced_parts_need_not_stay(shardlog, root):
     assert options(root).keep_replaced == timedelta(0)
 
 
-def test_what_was_published_stays_where_it_is_and_is_told(shardlog, root):
+def test_place_of_a_lake_is_changed_and_told(shardlog, root):
     first = ["lake=s3://Bucket/orders", "lake_lag_seconds=5", "lake_history_hours=48"]
     assert shardlog("alter", root, NAME, *first).lines == [
         "lake: none -> s3://Bucket/orders",
@@ -46,17 +47,46 @@ def test_what_was_published_stays_where_it_is_and_is_told(shardlog, root):
         "lake_history_hours: 168.0 -> 48.0",
     ]
     assert options(root).lake == "s3://Bucket/orders"
+    # As far as is known nothing was published there, so nothing stays.
     moved = shardlog("alter", root, NAME, "lake=/var/lake/orders").lines
-    stays = (
-        "what was published at s3://Bucket/orders stays as it is; "
-        "all parts are published to the other one"
-    )
-    assert moved == ["lake: s3://Bucket/orders -> /var/lake/orders", stays]
-    assert shardlog("alter", root, NAME, "lake=/var/lake/orders").lines[1:] == []
+    assert moved == ["lake: s3://Bucket/orders -> /var/lake/orders"]
+    assert shardlog("alter", root, NAME, "lake=none").lines[1:] == []
+
+
+def publish(root, lake):
+    with Stream.open(root, NAME) as stream:
+        stream.append(1, 2, b"warm")
+        stream.commit()
+        stream.seal()
+    publish_stream(root, NAME, lake_target(str(lake)))
+
+
+def test_what_was_published_stays_where_it_is_and_is_told(shardlog, root, tmp_path_factory):
+    place = tmp_path_factory.mktemp("lake")
+    lake, other = place / "orders", place / "other"
+    shardlog("alter", root, NAME, f"lake={lake}")
+    publish(root, lake)
+    moved = shardlog("alter", root, NAME, f"lake=file://{other}").lines
+    stays = f"what was published at {lake} stays as it is; all parts are published to the other one"
+    assert moved == [f"lake: {lake} -> file://{other}", stays]
+    assert shardlog("alter", root, NAME, f"lake=file://{other}").lines[1:] == []
+    publish(root, other)
     ended = shardlog("alter", root, NAME, "lake=none").lines
     assert ended[1:] == [
-        "what was published at /var/lake/orders stays as it is; nothing more is published"
+        f"what was published at file://{other} stays as it is; nothing more is published"
     ]
+
+
+@pytest.mark.parametrize("name", ["{topic}", "{stream}", "a{", "}a"])
+@pytest.mark.parametrize("place", ["s3://bucket/", "/var/lake/", "file:///var/lake/"])
+def test_pattern_of_a_workers_file_is_no_place_for_one_stream(shardlog, root, place, name):
+    ran = shardlog("alter", root, NAME, f"lake={place}{name}")
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert f"{place}{name}" in ran.err
+    assert "`{topic}` is for `[stream] lake` of a worker" in ran.err
+    with pytest.raises(InvalidRequestError, match=r"is for `.stream. lake` of a worker"):
+        Stream.create(root, "returns", StreamOptions(lake=place + name))
+    assert options(root).lake is None
 
 
 def test_table_lies_beside_the_root_and_not_in_it(shardlog, root):
