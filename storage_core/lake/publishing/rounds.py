@@ -3,7 +3,8 @@
 A shard that somebody else has changed meanwhile is left out of the round's commit, and compared
 anew in the next one. One that cannot be published, as with a damaged part or where another log
 publishes it, is out for good, and the others go on. What fails for all of them, as a store that
-does not answer, ends the call; what was committed before is reported all the same.
+does not answer, ends the call. What was committed before either is reported all the same: the next
+call finds it in the table, and reports it no more.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -107,8 +108,8 @@ class Rounds:
     """What came of shards.
 
     Attributes:
-        published: What was published, of each shard that got through, or as far as it got.
-        errors: Why others did not.
+        published: What was published, of each shard as far as it got.
+        errors: Why some did not get through.
         fault: What ended the call for all that were left.
     """
 
@@ -147,10 +148,11 @@ def publish_in_rounds(
     if fault is None:
         publication.list_heads([shard.number for shard in shards if shard.commits])
     for shard in shards:
-        if shard.done is None or shard.error is not None:
+        if shard.done is None:
             continue
+        # Of a shard that is out, as far as it got: no later call tells of rows that are there.
         done[shard.number] = shard.done
-        if not shard.done.is_whole or fault is not None:
+        if shard.error is not None or not shard.done.is_whole or fault is not None:
             continue
         try:
             done[shard.number] = _ended(publication, shard.done, bytes_max)
