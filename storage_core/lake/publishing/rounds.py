@@ -76,6 +76,10 @@ class _Shard:
         else:
             self.error = error
 
+    def lost(self, error: CorruptionError) -> None:
+        """Take note that the store has lost a file of it behind the commit: no try brings it."""
+        self.error = error
+
     def failed_once(self, error: LakeConflictError | PartGoneError) -> None:
         """Take note of a try that came to nothing; too many of them are why it is out."""
         self.tries += 1
@@ -209,13 +213,17 @@ def _carry_out(publication: Publication, steps: Collection[_Step], columns: Tabl
             changes.append((step, change))
     # Where files were lost that the table names still, nothing of it changes.
     to_commit = [of for step, of in changes if of.adds or of.removes or not step.is_repair]
-    conflicts = publication.commit(to_commit)  # 5, 6
+    committed = publication.commit(to_commit)  # 5, 6
     for step, change in changes:
-        if change.shard in conflicts:
+        if change.shard in committed.conflicts:
             step.shard.failed_once(publication.conflict(change.shard))
-        else:
-            step.shard.add(_reported(step, change, uploaded[change.shard]))
-            step.shard.is_repaired |= step.is_repair
+            continue
+        step.shard.add(_reported(step, change, uploaded[change.shard]))
+        step.shard.is_repaired |= step.is_repair
+        if change.shard in committed.lost:
+            step.shard.lost(committed.lost[change.shard])
+    if committed.fault is not None:
+        raise committed.fault
 
 
 def _steps(publication: Publication, shards: Collection[_Shard]) -> Iterator[_Step]:
