@@ -54,7 +54,8 @@ def publish_shard(  # noqa: PLR0913 - how a call is bounded and followed
        that it lacks; then all begins at 1.
     5. Commit: the files, and the published address, at once. If somebody else has changed the
        shard since 1, all begins there; so it does if a part was deleted meanwhile.
-    6. Read back: load the table again; it has the files and the address.
+    6. Read back: load the table again; it has the files and the address, and the store has each
+       file. The commit counts whatever the store has lost; that is told of the shard concerned.
     7. Tend, once nothing is left to publish: heads runs that are missing are written, some are
        merged.
     8. Let go: files of parts that the stream's own lake has go from this machine `keep_local` after
@@ -82,7 +83,8 @@ def publish_shard(  # noqa: PLR0913 - how a call is bounded and followed
         LakeOwnerError: Another log publishes the shard.
         InvalidRequestError: The reader asks a server; or the table cannot be used as it is.
         ForeignDataError: What lies there is another stream's table, or none of shardlog.
-        CorruptionError: A part is damaged; what lies before it is published.
+        CorruptionError: A part is damaged, and what lies before it is published; or the store has
+            lost a file that was committed.
         LostRangeError: The log begins above the published address.
         UnavailableError: The store does not answer, or others commit all the time.
     """
@@ -118,7 +120,8 @@ def publish_shards(  # noqa: PLR0913 - how a call is bounded and followed
         tables: As `publish_shard` takes it.
 
     Returns:
-        What came of them. A shard that the call did not come to is in nothing of it.
+        What came of them: how far each shard got, and beside that what kept some from getting
+        further. A shard that the call did not come to is in nothing of it.
     """
     try:
         with scratch_directory(None) as directory:

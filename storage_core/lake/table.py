@@ -13,6 +13,7 @@ One thread at a time.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Self
@@ -39,6 +40,7 @@ from storage_core.lake.delta.vacuum import deletable_files, files_within_history
 from storage_core.lake.delta_errors import LakeConflictError, LakeFileGoneError, store_errors
 from storage_core.lake.file_store import FileStore, StoredFile, store_options
 from storage_core.lake.image_names import SHARD, shard_directory
+from storage_core.lake.read_back import Committed, read_back, refuse_unshown
 from storage_core.lake.shard_change import ShardChange, ShardFiles, TableFile
 from storage_core.lake.target import LakeTarget
 from storage_core.platform.clock import Clock, SystemClock
@@ -236,16 +238,19 @@ class LakeTable:
             UnavailableError: The store refuses, or does not show what it took.
             CorruptionError: It has lost a file that was uploaded.
         """
-        if self.commit_all([ShardChange(shard, adds, removes, end, owner)]):
+        committed = self.commit_all([ShardChange(shard, adds, removes, end, owner)])
+        if committed.conflicts:
             raise self._conflict()
+        committed.raise_first()
 
-    def commit_all(self, changes: Sequence[ShardChange]) -> frozenset[int]:
+    def commit_all(self, changes: Sequence[ShardChange]) -> Committed:
         """Add and remove files of some shards, and say up to where these are published, at once.
 
         1. Commit as the version after the loaded one, if there is none yet.
         2. If that fails, load the table: the commit was taken, and its answer lost; or somebody has
            changed some of the shards, and all begins at 1 with the others.
-        3. Read back: the table has the addresses, and the store each file that was added.
+        3. Read back: the table has the addresses, and the store each file that was added. What is
+           wrong there is told beside what is committed (read_back.py).
 
         The newest version is loaded on return, and after a failure if it can be.
 
@@ -253,13 +258,11 @@ class LakeTable:
             changes: What changes, of each shard one.
 
         Returns:
-            The shards that somebody else has changed since the table was loaded: what the caller
-            wants of them must be compared anew. Of the others all is committed.
+            What became of them.
 
         Raises:
             LakeConflictError: Others commit all the time.
             UnavailableError: The store refuses, or does not show what it took.
-            CorruptionError: It has lost a file that was uploaded.
         """
         loaded = self.version
         left = {change.shard: change for change in changes}
@@ -285,13 +288,13 @@ class LakeTable:
                 break
         else:
             raise self._conflict()
-        for change in left.values():
-            self._read_back(change, loaded)  # 3
-        if left and self.version % CHECKPOINT_EVERY == 0:
+        done = self._read_back(left, loaded) if left else Committed()  # 3
+        if left and done.fault is None and self.version % CHECKPOINT_EVERY == 0:
             # The commit counts whether or not a checkpoint can be written; a later one will be.
             with suppress(UnavailableError):
                 self.checkpoint()
-        return frozenset(change.shard for change in changes) - left.keys()
+        conflicts = frozenset(change.shard for change in changes) - left.keys()
+        return replace(done, conflicts=conflicts)
 
     def commit_ids(self) -> tuple[str, str] | None:
         """Return the ids of the newest commit and of the one before it; None if one has none."""
@@ -459,19 +462,13 @@ class LakeTable:
             table_id = str(self._delta.metadata().id)
         return ShardFiles(table_id, self.published(shard), self.files(shard), self.owner(shard))
 
-    def _read_back(self, change: ShardChange, loaded: int) -> None:
+    def _read_back(self, changes: Mapping[int, ShardChange], loaded: int) -> Committed:
         """See that the newest version and the store have what was committed, or more."""
-        published = self.published(change.shard)
-        # Another owner may have gone on from there meanwhile.
-        if published is None or published < change.end or self.version <= loaded:
-            message = (
-                f"the table at {self.target.uri} does not show a commit that was taken; its store "
-                "must show what was written before"
-            )
-            raise UnavailableError(message, stream=self._stream.name, shard=change.shard)
-        change.refuse_lost(self.files(change.shard), self._store.size, self._stream)
-        for version in range(loaded + 1, self.version + 1):
-            self._store.sync(log_path(version))
+        is_newer = self.version > loaded
+        states = {shard: self._shard_files(shard) for shard in changes} if is_newer else {}
+        refuse_unshown(changes.values(), states, self.target.uri, self._stream)
+        versions = range(loaded + 1, self.version + 1)
+        return read_back(changes.values(), states, versions, self._store, self._stream)
 
     @contextmanager
     def _altering(self, doing: str) -> Iterator[None]:

@@ -216,7 +216,7 @@ def test_commit_of_several_shards_leaves_out_the_one_that_somebody_else_changed(
         ShardChange(SHARD + 1, lab.add(2, shard=SHARD + 1), [], 3, owner=8),
     ]
     lab.other().commit(SHARD, lab.add(5), [], 6)
-    assert lab.table.commit_all(changes) == {SHARD}
+    assert lab.table.commit_all(changes).conflicts == {SHARD}
     assert (lab.table.published(SHARD), lab.table.published(SHARD + 1)) == (6, 3)
     assert (lab.table.owner(SHARD), lab.table.owner(SHARD + 1)) == (None, 8)
     other = lab.other()

@@ -191,7 +191,8 @@ class TopicPublishing:
             self._failed(topic, due, answer.fault, outcomes)
             return True
         left = due.keys() - answer.published.keys() - answer.errors.keys()
-        return not left and all(done.is_whole for done in answer.published.values())
+        whole = {number for number, done in answer.published.items() if done.is_whole}
+        return not left and answer.published.keys() <= whole | answer.errors.keys()
 
     def _failed(
         self,

@@ -38,6 +38,7 @@ from storage_core.lake.publishing.ownership import PublishingLog, log_of
 from storage_core.lake.publishing.repair import refuse_lost_parts, repair_step, with_lost_parts
 from storage_core.lake.publishing.report import ShardPublished
 from storage_core.lake.publishing.unchanged import ShardMarks, TableCommits, encode_whole
+from storage_core.lake.read_back import Committed
 from storage_core.lake.shard_change import ShardChange
 from storage_core.lake.table import LakeConflictError, LakeTable, TableFile
 from storage_core.lake.table_columns import TableColumns, table_columns
@@ -315,23 +316,21 @@ class Publication:
         removes = [path for path in step.removes if path not in again]
         return ShardChange(shard, adds, removes, step.end, self._log(shard).number)
 
-    def commit(self, changes: Sequence[ShardChange]) -> frozenset[int]:
+    def commit(self, changes: Sequence[ShardChange]) -> Committed:
         """Commit what steps change, load the table again, and see that it has that.
-
-        Returns:
-            The shards that somebody else has changed meanwhile, of which nothing is committed.
 
         Raises:
             LakeConflictError: Others commit all the time.
             UnavailableError: The store does not show what it took.
         """
         if not changes:
-            return frozenset()
-        conflicts = self._loaded.commit_all(changes)
-        self._is_fresh = True
-        self._saw_version(is_changed=len(conflicts) < len(changes))
-        self.commits += len(conflicts) < len(changes)
-        return conflicts
+            return Committed()
+        done = self._loaded.commit_all(changes)
+        is_changed = len(done.conflicts) < len(changes)
+        self._is_fresh = done.fault is None
+        self._saw_version(is_changed=is_changed)
+        self.commits += is_changed
+        return done
 
     def is_of_shard(self, error: ShardlogError) -> bool:
         """Tell whether an error is that of one shard, be it of its disk, and not the store's."""

@@ -47,8 +47,8 @@ class PublishAnswer:
     """What came of an order.
 
     Attributes:
-        published: What was published, of each shard that got through, or as far as it got.
-        errors: Why others did not.
+        published: What was published, of each shard as far as it got.
+        errors: Why some did not get through.
         fault: What ended it for all that were left.
         part_marks: The marks of the shards' part lists from before that.
     """

@@ -3,7 +3,8 @@
 A shard that somebody else has changed meanwhile is left out of the round's commit, and compared
 anew in the next one. One that cannot be published, as with a damaged part or where another log
 publishes it, is out for good, and the others go on. What fails for all of them, as a store that
-does not answer, ends the call; what was committed before is reported all the same.
+does not answer, ends the call. What was committed before either is reported all the same: the next
+call finds it in the table, and reports it no more.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -75,6 +76,10 @@ class _Shard:
         else:
             self.error = error
 
+    def lost(self, error: CorruptionError) -> None:
+        """Take note that the store has lost a file of it behind the commit: no try brings it."""
+        self.error = error
+
     def failed_once(self, error: LakeConflictError | PartGoneError) -> None:
         """Take note of a try that came to nothing; too many of them are why it is out."""
         self.tries += 1
@@ -107,8 +112,8 @@ class Rounds:
     """What came of shards.
 
     Attributes:
-        published: What was published, of each shard that got through, or as far as it got.
-        errors: Why others did not.
+        published: What was published, of each shard as far as it got.
+        errors: Why some did not get through.
         fault: What ended the call for all that were left.
     """
 
@@ -147,10 +152,11 @@ def publish_in_rounds(
     if fault is None:
         publication.list_heads([shard.number for shard in shards if shard.commits])
     for shard in shards:
-        if shard.done is None or shard.error is not None:
+        if shard.done is None:
             continue
+        # Of a shard that is out, as far as it got: no later call tells of rows that are there.
         done[shard.number] = shard.done
-        if not shard.done.is_whole or fault is not None:
+        if shard.error is not None or not shard.done.is_whole or fault is not None:
             continue
         try:
             done[shard.number] = _ended(publication, shard.done, bytes_max)
@@ -207,13 +213,17 @@ def _carry_out(publication: Publication, steps: Collection[_Step], columns: Tabl
             changes.append((step, change))
     # Where files were lost that the table names still, nothing of it changes.
     to_commit = [of for step, of in changes if of.adds or of.removes or not step.is_repair]
-    conflicts = publication.commit(to_commit)  # 5, 6
+    committed = publication.commit(to_commit)  # 5, 6
     for step, change in changes:
-        if change.shard in conflicts:
+        if change.shard in committed.conflicts:
             step.shard.failed_once(publication.conflict(change.shard))
-        else:
-            step.shard.add(_reported(step, change, uploaded[change.shard]))
-            step.shard.is_repaired |= step.is_repair
+            continue
+        step.shard.add(_reported(step, change, uploaded[change.shard]))
+        step.shard.is_repaired |= step.is_repair
+        if change.shard in committed.lost:
+            step.shard.lost(committed.lost[change.shard])
+    if committed.fault is not None:
+        raise committed.fault
 
 
 def _steps(publication: Publication, shards: Collection[_Shard]) -> Iterator[_Step]:

@@ -9,6 +9,7 @@ with S3Proxy(url) as proxy:        all is passed on
     proxy.stall()                  none is answered
     proxy.cut_uploads()            connections end in the middle of what is uploaded
     proxy.lose_answers(2)          the next two commits are taken, and nobody is told
+    proxy.fail_behind_commit()     as fail(), of the shards' files, once a commit was taken
     proxy.misbehave(7)             some of each of these, and delays, as the chance of a seed has it
     proxy.pass_on()                as at the beginning
     proxy.requests()               what was asked since this was asked last
@@ -84,6 +85,9 @@ class S3Proxy:
 
     def lose_answers(self, count: int) -> None:
         self._set("lose answers", count)
+
+    def fail_behind_commit(self) -> None:
+        self._set("fail behind commit")
 
     def misbehave(self, seed: int) -> None:
         self._set("misbehave", seed)
@@ -161,6 +165,12 @@ class _Server(ThreadingHTTPServer):
             self.answers_lost -= 1
             return True
 
+    def commit_taken(self) -> None:
+        """Fail of files from now on, if it is to be so behind a commit."""
+        with self.lock:
+            if self.mode == "fail behind commit":
+                self.mode = "fail of files"
+
     def await_race(self, path: str) -> None:
         """Wait until two want to create one file."""
         with self.lock:
@@ -193,7 +203,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(size)
         if mode == "refuse credentials":
             self._answer(403, {}, _REFUSED)
-        elif "fail" in (mishap, mode):
+        elif "fail" in (mishap, mode) or (mode == "fail of files" and _is_of_file(self.path)):
             self._answer(503, {}, b"")
         else:
             self._pass_on(mode, body, is_answer_lost=mishap == "lose answer")
@@ -219,6 +229,8 @@ class _Handler(BaseHTTPRequestHandler):
         if is_taken and (is_answer_lost or self.server.loses_answer(self.path)):
             self._cut()
             return
+        if is_taken and _is_commit(self.path):
+            self.server.commit_taken()
         self._answer(status, answer_headers, data)
 
     def _behind(
@@ -248,6 +260,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _cut(self) -> None:
         self.close_connection = True
         self.connection.close()
+
+
+def _is_of_file(path: str) -> bool:
+    return "/shard=" in path or "/shard%3D" in path
 
 
 def _is_commit(path: str) -> bool:

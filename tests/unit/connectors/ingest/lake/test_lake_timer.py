@@ -218,6 +218,39 @@ def test_damaged_part_keeps_no_other_shard_from_the_lake(bench):
     assert bench.published_rows() == [(1, address) for address in range(5)]
 
 
+def test_what_lies_before_a_damaged_part_counts_as_published(bench):
+    first_seal, second_seal = 5, 8
+    bench.seal()
+    bench.keep(bench.writers[A], first_seal, second_seal)
+    bench.seal()
+    parts = bench.writers[A].stream.parts()
+    max(parts, key=lambda part: part.entry.first).path.write_bytes(b"no part")
+    bench.turn()
+    assert bench.published_rows() == rows_of(first_seal, first_seal)
+    assert sorted(bench.lines("published", "publishing failed")) == [
+        ("published", 0),
+        ("published", 1),
+        ("publishing failed", 0),
+    ]
+    assert bench.timer.counts_of(bench.writers)[TOPIC].rows == 2 * first_seal
+    assert bench.states() == [(0, first_seal, second_seal - first_seal), (1, first_seal, 0)]
+    # So says the note of whoever published last.
+    bench.timer.close(SETTLE_MAX_S)
+    bench.timer = bench.begin()
+    assert bench.states() == [(0, first_seal, second_seal - first_seal), (1, first_seal, 0)]
+
+
+def test_damaged_part_behind_what_was_published_calls_for_no_other_pass(bench):
+    bench.seal()
+    bench.keep(bench.writers[A], 5, 8)
+    bench.seal()
+    max(bench.writers[A].stream.parts(), key=lambda part: part.entry.first).path.unlink()
+    streams = {partition: writer.stream for partition, writer in bench.writers.items()}
+    published = bench.timer.publish(TOPIC, streams)
+    assert len(published.outcomes) == 3
+    assert published.is_whole
+
+
 def test_shard_that_gets_another_lake_is_published_there_though_nothing_is_new(bench, tmp_path):
     bench.seal()
     bench.turn()
