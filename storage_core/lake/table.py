@@ -24,7 +24,7 @@ from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from storage_core.errors import ForeignDataError, ShardlogError, UnavailableError
 from storage_core.lake.app_id import LakeStream
-from storage_core.lake.delta.commits import NOTHING_BEHIND, new_commit_id, once
+from storage_core.lake.delta.commits import NOTHING_BEHIND, commit_id_in, new_commit_id, once
 from storage_core.lake.delta.loaded_version import LoadedVersion
 from storage_core.lake.delta.shard_notes import ShardNote, ShardNotes
 from storage_core.lake.delta.state import (
@@ -270,16 +270,17 @@ class LakeTable:
         for shard, change in left.items():
             change.refuse_senseless(before[shard])
         for _ in range(TRIES_MAX if left else 0):
+            version, commit_id = self.version + 1, new_commit_id()
             try:
                 with self._errors("committing to the table"):
-                    notes, commit_id = self._commit(left.values(), before)  # 1
+                    notes = self._commit(left.values(), before, commit_id)  # 1
             except (LakeConflictError, UnavailableError) as error:
                 self.reload()  # 2
-                after = {shard: self._shard_files(shard) for shard in left}
-                if all(after[shard] == of.after(before[shard]) for shard, of in left.items()):
+                if self._is_commit(version, commit_id):
                     break
                 if not isinstance(error, LakeConflictError):
                     raise
+                after = {shard: self._shard_files(shard) for shard in left}
                 left = {shard: of for shard, of in left.items() if after[shard] == before[shard]}
                 if not left:
                     break
@@ -421,17 +422,22 @@ class LakeTable:
         with self._altering("setting how long versions are kept"):
             self._delta.alter.set_table_properties(dict(properties), commit_properties=once())
 
-    def _commit(
-        self, changes: Collection[ShardChange], before: Mapping[int, ShardFiles]
-    ) -> tuple[ShardNotes, str]:
-        """Commit as the version after the loaded one, and as no other.
+    def _is_commit(self, version: int, commit_id: str) -> bool:
+        """Tell whether a version is the commit of an id: another owner's may change the same."""
+        with self._errors("reading what was committed"), suppress(LakeFileGoneError):
+            return commit_id_in(self._store.read(log_path(version))) == commit_id
+        return False
 
-        Returns:
-            What the commit notes, and its id.
-        """
+    def _commit(
+        self,
+        changes: Collection[ShardChange],
+        before: Mapping[int, ShardFiles],
+        commit_id: str,
+    ) -> ShardNotes:
+        """Commit as the version after the loaded one, and as no other; return what it notes."""
         now_ms = self._clock.now_ns() // _NS_A_MS
         notes = self._loaded.notes.then({of.shard: of.note(before[of.shard]) for of in changes})
-        commit_id, ends = new_commit_id(), {of.shard: of.end for of in changes}
+        ends = {of.shard: of.end for of in changes}
         transactions = [
             txn for of in changes for txn in of.transactions(self._stream, before[of.shard].owner)
         ]
@@ -446,7 +452,7 @@ class LakeTable:
             )
         except CommitFailedError as error:
             raise self._conflict() from error
-        return notes, commit_id
+        return notes
 
     def _note(self, shard: int) -> ShardNote:
         """Return what the table says of a shard."""

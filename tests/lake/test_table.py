@@ -124,12 +124,13 @@ def test_commit_is_refused_where_what_it_removes_is_gone(store: Store) -> None:
         stale.commit(SHARD, [], paths, 3)
 
 
-def test_commit_that_another_owner_made_alike_is_there(store: Store) -> None:
+def test_commit_that_another_owner_made_alike_counts_as_that_owner_s(store: Store) -> None:
     lab = TableLab(store)
     files = lab.add(1)
     other = lab.other()
     lab.table.commit(SHARD, files, [], 2)
-    other.commit(SHARD, files, [], 2)
+    with pytest.raises(LakeConflictError, match="somebody else has committed"):
+        other.commit(SHARD, files, [], 2)
     assert (lab.addresses(), lab.streamed(), other.version) == ([1], [1], 1)
 
 

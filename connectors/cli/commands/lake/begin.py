@@ -176,5 +176,5 @@ def _print_begun(begun: BegunShard) -> None:
     for run in begun.damaged_runs:
         print_line(f"  damaged: {run}")
     for gap in begun.without_run:
-        which = f"addresses [{gap.start}, {gap.end})"
-        print_line(f"  no heads run covers {which}: dead letters that lie there are not known")
+        addresses = f"addresses [{gap.start}, {gap.end})"
+        print_line(f"  no heads run covers {addresses}: dead letters that lie there are not known")
