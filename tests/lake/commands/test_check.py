@@ -21,6 +21,10 @@ def published(lab):
     return lab
 
 
+def unpublished(rows):
+    return f"  not published yet: {rows} rows; `shardlog lake publish` publishes what is sealed"
+
+
 def problems(lab, *arguments):
     ran = lab.lake("check", "--json", *arguments)
     (report,) = ran.json_lines
@@ -82,7 +86,7 @@ def test_stream_without_a_table_is_clean(lab):
     lab.fill(10)
     ran = lab.lake("check")
     none = f"{NAME}: there is no table at {lab.target.uri} yet"
-    assert (ran.code, ran.lines) == (0, [none, "  not published yet: 10 rows"])
+    assert (ran.code, ran.lines) == (0, [none, unpublished(10)])
 
 
 def test_rows_that_are_not_published_yet_are_told_and_no_damage(published):
@@ -92,7 +96,7 @@ def test_rows_that_are_not_published_yet_are_told_and_no_damage(published):
     published.append(published.rng, 5)
     ran = published.lake("check")
     assert (ran.code, ran.lines[0].endswith("no problems")) == (0, True)
-    assert "  not published yet: 12 rows" in ran.lines
+    assert unpublished(12) in ran.lines
     (report,) = published.lake("check", "--json").json_lines
     assert report["unpublished"] == 12
 

@@ -67,7 +67,8 @@ def test_stream_without_a_table_has_nothing_to_repair(lab):
     lab.fill(10)
     ran = lab.lake("repair")
     assert (ran.code, ran.err) == (0, "")
-    assert "there is no table" in ran.lines[-1]
+    assert "there is no table" in ran.lines[0]
+    assert ran.lines[1].startswith("  not published yet: 10 rows; `shardlog lake publish`")
 
 
 def test_shard_whose_log_is_damaged_is_told_beside_what_was_repaired(lab):

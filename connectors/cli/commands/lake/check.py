@@ -41,7 +41,7 @@ def _print(stream: str, report: LakeCheck, *, read: bool) -> None:
     print_problems(report)
     if report.version is None:
         print_line(f"{stream}: there is no table at {report.uri} yet")
-        _print_unpublished(report)
+        print_unpublished(report)
         return
     count = len(report.problems)
     verdict = counted(count, "problem") if count else "no problems"
@@ -49,7 +49,7 @@ def _print(stream: str, report: LakeCheck, *, read: bool) -> None:
     print_line(f"{stream}: version {report.version} of {report.uri}: {verdict}")
     how = f"read whole, {format_bytes(report.bytes_read)}" if read else "by name, size and count"
     print_line(f"  compared: {files} of {rows}, {how}")
-    _print_unpublished(report)
+    print_unpublished(report)
     if report.pending:
         print_line(f"  the next publish adds or removes: {counted(report.pending, 'file')}")
     if any(problem.kind not in _OF_LOGS for problem in report.problems):
@@ -65,9 +65,11 @@ def print_problems(report: LakeCheck) -> None:
         print_table(_COLUMNS, [_row(problem) for problem in report.problems])
 
 
-def _print_unpublished(report: LakeCheck) -> None:
+def print_unpublished(report: LakeCheck) -> None:
+    """Print how many rows are not published; nothing where all are."""
     if report.unpublished:
-        print_line(f"  not published yet: {counted(report.unpublished, 'row')}")
+        rows = counted(report.unpublished, "row")
+        print_line(f"  not published yet: {rows}; `shardlog lake publish` publishes what is sealed")
 
 
 def _row(problem: LakeProblem) -> list[str | int | None]:

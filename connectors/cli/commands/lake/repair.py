@@ -6,7 +6,7 @@ from typing import Final
 
 import typer
 
-from connectors.cli.commands.lake.check import code_of, print_problems
+from connectors.cli.commands.lake.check import code_of, print_problems, print_unpublished
 from connectors.cli.commands.lake.target import stream_target
 from connectors.cli.exit_codes import exit_code_for
 from connectors.cli.output.formatting import counted
@@ -60,6 +60,7 @@ def _print(stream: str, done: LakeRepair) -> None:
     print_line(f"{stream}: {where}: repaired: {repaired}; left: {left}")
     if done.runs_written:
         print_line(f"  written again: {counted(done.runs_written, 'heads run')}")
+    print_unpublished(done.left)
 
 
 def _row(file: RepairedFile) -> list[str | int | None]:

@@ -179,8 +179,9 @@ def repair(  # noqa: PLR0913 - one parameter an option
 
     A damaged part is brought from the lake, and what the lake lacks is uploaded from the parts.
     What neither has is taken from an archived log of the stream, or from the roots of --from. Every
-    file is compared with its digest. What is sealed is published. A line says what was done with
-    each file, and what is wrong still; the exit code is 5 where something is.
+    file is compared with its digest. Where there is a table, what is sealed is published. A line
+    says what was done with each file, and what is wrong still; the exit code is 5 where something
+    is.
 
     Example: shardlog lake repair ./data telemetry --read
     """
