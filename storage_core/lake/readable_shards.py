@@ -4,7 +4,7 @@ A log may be damaged, be another stream's or lie on a disk that fails. Whoever l
 of all shards goes on with the others, and tells what was wrong with each. One thread.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -42,7 +42,7 @@ class ReadableShards:
 
     Attributes:
         reader: It has the shards that could be opened.
-        shards: All shards of the stream, sorted.
+        shards: The shards that are wanted, sorted.
         faults: Why a shard cannot be read, as far as one has asked it.
     """
 
@@ -94,12 +94,15 @@ class ReadableShards:
 
 
 @contextmanager
-def readable_shards(root: str | PathLike[str], name: str) -> Iterator[ReadableShards]:
+def readable_shards(
+    root: str | PathLike[str], name: str, wanted: Collection[int] | None = None
+) -> Iterator[ReadableShards]:
     """Open the shards of a stream that can be opened, for reading; nothing is locked or changed.
 
     Args:
         root: The directory that holds the streams.
         name: The stream.
+        wanted: The shards; None for all of them.
 
     Raises:
         InvalidRequestError: There is no such root or stream.
@@ -110,7 +113,9 @@ def readable_shards(root: str | PathLike[str], name: str) -> Iterator[ReadableSh
     clock, place = SystemClock(), Path(root).absolute()
     read = partial(read_stream, place, name, is_whole=False)
     files = read()
-    shards = tuple(sorted(files.settings.lineages))
+    shards = tuple(
+        shard for shard in sorted(files.settings.lineages) if wanted is None or shard in wanted
+    )
     open_files().require_for_reader(len(shards), f"{len(shards)} markers to read", name)
     followers: dict[int, FollowedShard] = {}
     faults: dict[int, ShardlogError] = {}

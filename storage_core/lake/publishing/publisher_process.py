@@ -8,7 +8,6 @@ from storage_core.errors import ShardlogError
 from storage_core.lake.publishing.publisher import PublishAnswer, PublishOrder
 from storage_core.platform.extras import missing
 from storage_core.platform.work.serving import serve_orders
-from storage_core.reader import StreamReader
 
 if TYPE_CHECKING:
     from storage_core.lake.publishing.open_tables import OpenTables
@@ -31,21 +30,24 @@ def published(order: PublishOrder, on_rows: Callable[[int], None]) -> PublishAns
     # It may be missing, which is told as any other reason is.
     try:
         from storage_core.lake.publish import publish_shards  # noqa: PLC0415
+        from storage_core.lake.readable_shards import readable_shards  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise missing(str(error.name), "publishing") from error
     marks: dict[int, tuple[int, int]] = {}
-    errors: dict[int, ShardlogError] = {}
-    with StreamReader.open(order.root, order.stream) as reader:
+    with readable_shards(order.root, order.stream, order.shards) as opened:
+        errors = dict(opened.faults)
         for shard in order.shards:
+            if shard in errors:
+                continue
             # IMPORTANT: read before the part list that is published, which may be newer than that.
             try:
-                state = reader.shard(shard).state()
+                state = opened.reader.shard(shard).state()
             except ShardlogError as error:
                 errors[shard] = error.placed(order.stream, shard)
             else:
                 marks[shard] = (state.sealed, state.part_list_sum)
         done = publish_shards(
-            reader,
+            opened.reader,
             list(marks),
             order.target,
             commits_max=_COMMITS_MAX,

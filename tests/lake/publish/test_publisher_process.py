@@ -1,5 +1,7 @@
 """What the process that publishes for a writer says of how far it has come."""
 
+import shutil
+
 from storage_core import StreamReader
 from storage_core.lake import PublishOrder
 from storage_core.lake.publishing.publisher_process import published
@@ -23,3 +25,13 @@ def test_marks_are_those_of_before_what_is_sealed_meanwhile(root) -> None:
     with StreamReader.open(lab.root, NAME) as reader:
         assert answer.published[shard].end <= reader.committed()[shard]
     lab.stream.close()
+
+
+def test_shard_whose_directory_is_gone_keeps_no_other_from_being_published(root) -> None:
+    lab = PublishLab(root).fill(60)
+    lab.stream.close()
+    shutil.rmtree(lab.root / NAME / "shard-0000")
+    answer = published(PublishOrder(lab.root, NAME, [0, 1], lab.target), lambda _rows: None)
+    assert list(answer.errors) == [0]
+    assert "shard 0" in str(answer.errors[0])
+    assert answer.published[1].rows > 0
