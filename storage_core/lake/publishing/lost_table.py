@@ -68,13 +68,13 @@ def _lost(files: StreamFiles, target: LakeTarget, *, is_only_copy: bool) -> Unav
     name = files.meta.name
     alter = f"`shardlog alter {files.directory.parent} {name} lake=…`"
     if is_only_copy:
-        what = "and some parts have no file here"
+        reason = "and some parts have no file here"
         way = f"where there is a copy of all of it, {alter} names that place"
     else:
-        what = "where this root has published"
+        reason = "where this root has published"
         way = f"where it is gone for good, {alter} names another place, and all is published there"
     message = (
-        f"there is no table at {target.uri}, {what}: mount its disk, or restore it; {way} "
+        f"there is no table at {target.uri}, {reason}: mount its disk, or restore it; {way} "
         "(docs/LAKE.md#disaster-drill)"
     )
     return UnavailableError(message, stream=name)
