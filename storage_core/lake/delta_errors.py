@@ -67,7 +67,11 @@ _MEANINGS: Final[tuple[tuple[str, type[ShardlogError], str], ...]] = (
         "a forked process cannot use the lake that its parent uses; spawn it",
     ),
     (
-        r"\b403\b|\b401\b|AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken",
+        # NOTE: by its words, since "401.2ms" is a duration.
+        (
+            r"\b403 Forbidden|\b401 Unauthorized|AccessDenied|InvalidAccessKeyId"
+            r"|SignatureDoesNotMatch|ExpiredToken"
+        ),
         InvalidRequestError,
         "the store refuses the credentials, or they lack a right",
     ),

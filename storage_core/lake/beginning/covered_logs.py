@@ -149,8 +149,8 @@ def _beside_rows(reader: StreamReader, rows: ReadRequest, addresses: Int64s) -> 
 
 def _dead_letters(shard: ShardReader, start: int, end: int) -> Iterator[Int64s]:
     """Yield the addresses of dead letters, some at a time."""
-    each = (address for address, _ in shard.dead_letters(start, end))
-    while len(addresses := np.fromiter(islice(each, _ROWS_AT_ONCE), np.int64)):
+    waiting = (address for address, _ in shard.dead_letters(start, end))
+    while len(addresses := np.fromiter(islice(waiting, _ROWS_AT_ONCE), np.int64)):
         yield addresses
 
 

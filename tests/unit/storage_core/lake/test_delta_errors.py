@@ -68,6 +68,12 @@ def raised(error: BaseException) -> ShardlogError:
         ("Permission denied (os error 13)", InvalidRequestError, "may not use the directory"),
         ("client error (Connect)\ntcp connect error", UnavailableError, "cannot be reached"),
         ("error sending request\noperation timed out", UnavailableError, "cannot be reached"),
+        (
+            "503 after 2 retries in 401.2ms: connection reset",
+            UnavailableError,
+            "cannot be reached",
+        ),
+        ("status code: 401 Unauthorized", InvalidRequestError, "refuses"),
         ("503 Service Unavailable", UnavailableError, "answers with an error"),
         ("No space left on device (os error 28)", UnavailableError, "disk of the lake is full"),
         (
