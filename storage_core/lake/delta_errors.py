@@ -22,7 +22,8 @@ from storage_core.errors import (
 )
 
 # What is said of an error has so many letters at most.
-LINE_MAX: Final = 300
+LINE_MAX: Final = 400
+_WORD_MAX: Final = 25
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 _CODE: Final = re.compile(r"<Code>([^<]*)</Code>(?:.*?<Message>([^<]*)</Message>)?", re.DOTALL)
 _BODY: Final = re.compile(r"<\?xml.*|<Error>.*|<html.*", re.DOTALL | re.IGNORECASE)
@@ -167,10 +168,9 @@ def _cut(line: str) -> str:
     """Return what of a line there is room for, marked: half a word may be another one."""
     if len(line) <= LINE_MAX:
         return line
-    room = line[: LINE_MAX - 1]
-    words = room.rpartition(" ")[0]
-    # A single long word, such as an address, tells more in its first half than not at all.
-    return f"{words} …" if len(words) > LINE_MAX // 2 else f"{room}…"
+    words, _, rest = line[: LINE_MAX - 1].rpartition(" ")
+    # A long word, such as an address or a body, tells more in its first half than not at all.
+    return f"{words} …" if len(rest) < _WORD_MAX else f"{words} {rest}…".lstrip()
 
 
 def _raise(error: BaseException, uri: str, doing: str) -> NoReturn:

@@ -3,7 +3,7 @@
 Where there is no table, the stream was never published there, or its table is lost: a disk is not
 mounted, or somebody deleted it. Who takes the second for the first says that all is well, or makes
 an empty table in the place of one that may come back. A root knows that it has published by its
-notes (notes.py), the newest of each shard, and by parts whose files only the lake has.
+notes (notes.py), the newest of each shard, and by parts whose files it let go, or began without.
 
 Whoever loads a stream's table to publish, compare or begin from it asks here. Any process may.
 """
@@ -87,13 +87,21 @@ def _is_noted(files: StreamFiles, target: LakeTarget) -> bool:
 
 
 def _has_absent_parts(reader: StreamReader) -> bool:
-    """Tell whether a part has no file here; a shard whose log is damaged tells of none."""
+    """Tell whether the lake may have the only file of a part.
+
+    A part whose file is not here is lost where nothing lets files go, and the log began from no
+    table. A shard whose log is damaged tells of none.
+    """
+    lets_go = reader.options.keep_local is not None
     for shard in reader.rows.shards.opened():
+        follower = follower_of(reader, shard)
         try:
-            entries = follower_of(reader, shard).parts().entries
+            entries = follower.parts().entries
+            has_predecessor = follower.state().lake_predecessor is not None
         except (CorruptionError, UnavailableError):
             continue
         directory = reader.rows.shards.files.shard_directory(shard)
-        if not all(map(is_here, listed_parts(shard, directory, entries))):
+        parts = listed_parts(shard, directory, entries)
+        if (lets_go or has_predecessor) and not all(map(is_here, parts)):
             return True
     return False

@@ -36,8 +36,8 @@ def publish(  # noqa: PLR0913 - one parameter an option
     print_line(_outcome(root, stream, report))
     removed = sum(shard.logs_removed for shard in report.shards.values())
     if removed:
-        whose = "its" if removed == 1 else "their"
-        print_line(f"{counted(removed, 'archived log')} removed: the table has all {whose} rows")
+        logs = counted(removed, "archived log")
+        print_line(f"{logs} removed: the table has all that such a log had")
     staying = sum(shard.logs_kept for shard in report.shards.values())
     if staying:
         command = f"shardlog drop {root} {stream} --archived"
