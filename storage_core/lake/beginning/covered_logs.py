@@ -122,16 +122,14 @@ def _is_covered(
         with StreamReader.open(root, name, archived=log.lineage) as archived:
             visible = replace(rows, start_address=state.cut, end_address=max(log.end, state.cut))
             for addresses in _addresses(archived, visible):
-                if len(_beside_rows(reader, rows, addresses)):
+                if len(_beside_rows(addresses, reader, rows)):
                     return False
                 on_progress()
             for addresses in _dead_letters(archived.shard(log.shard), log.born, log.end):
-                left = _beside_rows(reader, rows, addresses)
-                if len(left):
-                    first, last = int(left.min()), int(left.max())
-                    others = [*_dead_letters(in_force, first, last + 1)]
-                    if len(others) == 0 or not np.isin(left, np.concatenate(others)).all():
-                        return False
+                first, last = int(addresses.min()), int(addresses.max())
+                left = _beside(addresses, _dead_letters(in_force, first, last + 1))
+                if len(left) and len(_beside_rows(left, reader, rows)):
+                    return False
                 on_progress()
     except CorruptionError:
         # What is damaged in one of them nobody can compare.
@@ -139,12 +137,18 @@ def _is_covered(
     return True
 
 
-def _beside_rows(reader: StreamReader, rows: ReadRequest, addresses: Int64s) -> Int64s:
+def _beside_rows(addresses: Int64s, reader: StreamReader, rows: ReadRequest) -> Int64s:
     """Return those of some addresses at which the log in force shows no row."""
     first, last = int(addresses.min()), int(addresses.max())
     of_these = replace(rows, start_address=first, end_address=last + 1)
-    others = [np.empty(0, np.int64), *_addresses(reader, of_these)]
-    return addresses[~np.isin(addresses, np.concatenate(others))]
+    return _beside(addresses, _addresses(reader, of_these))
+
+
+def _beside(addresses: Int64s, others: Iterator[Int64s]) -> Int64s:
+    """Return those of some addresses that are not among others."""
+    while len(addresses) and (some := next(others, None)) is not None:
+        addresses = addresses[~np.isin(addresses, some)]
+    return addresses
 
 
 def _dead_letters(shard: ShardReader, start: int, end: int) -> Iterator[Int64s]:
