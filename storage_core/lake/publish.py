@@ -59,8 +59,8 @@ def publish_shard(  # noqa: PLR0913 - how a call is bounded and followed
     7. Tend, once nothing is left to publish: heads runs that are missing are written, some are
        merged.
     8. Let go: files of parts that the stream's own lake has go from this machine `keep_local` after
-       they were made (local_files.py), and archived logs of which the table has all rows
-       (covered_logs.py).
+       they were made (local_files.py), and archived logs all of whose rows and dead letters
+       the log in force has (covered_logs.py).
 
     A crash before 5 leaves files that no version of the table names, which vacuum deletes; one
     behind it leaves nothing. Any process may publish, and several at once.
