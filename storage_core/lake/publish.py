@@ -142,6 +142,7 @@ def publish_stream(  # noqa: PLR0913 - how a call is bounded and followed
     on_rows: OnRows | None = None,
     accept_hole: bool = False,
     take_over: bool = False,
+    create_table: bool = False,
 ) -> PublishReport:
     """Publish what is sealed of all shards of a stream, in commits that each are of all of them.
 
@@ -155,6 +156,8 @@ def publish_stream(  # noqa: PLR0913 - how a call is bounded and followed
         on_rows: Called again and again with how many rows were uploaded so far.
         accept_hole: As `publish_shard` takes it.
         take_over: As `publish_shard` takes it.
+        create_table: Make the table anew where this root has published one that is gone. Refused
+            all the same where that had the only file of some parts.
 
     Raises:
         CorruptionError: A part or a log is damaged, or the table lacks a part; all that can be is
@@ -163,7 +166,7 @@ def publish_stream(  # noqa: PLR0913 - how a call is bounded and followed
         InvalidRequestError: There is no such stream, or it has no lake.
         ShardlogError: As `publish_shard` does.
     """
-    consent = Consent(accept_hole, take_over)
+    consent = Consent(accept_hole, take_over, create=create_table)
     with readable_shards(root, name) as opened:
         reader = opened.reader
         place = target or target_of(reader)

@@ -20,12 +20,15 @@ from storage_core.parts.snapshot import listed_parts
 from storage_core.reader import StreamReader
 
 
-def open_table(reader: StreamReader, target: LakeTarget) -> LakeTable | None:
+def open_table(
+    reader: StreamReader, target: LakeTarget, *, accepts_loss: bool = False
+) -> LakeTable | None:
     """Load the table of a stream; None where this root has published none there.
 
     Args:
         reader: The stream, opened by the path of its root.
         target: Where the table is.
+        accepts_loss: Whether one that is gone is none, where all files of parts are here.
 
     Raises:
         UnavailableError: There is none though this root has published it, or the store does not
@@ -37,7 +40,7 @@ def open_table(reader: StreamReader, target: LakeTarget) -> LakeTable | None:
     if table is not None:
         return table
     is_only_copy = target.is_lake_of(reader.options.lake) and _has_absent_parts(reader)
-    if not is_only_copy and not _is_noted(files, target):
+    if not is_only_copy and (accepts_loss or not _is_noted(files, target)):
         return None
     # Another process may have made it, and have published, since it was looked for.
     table = LakeTable.open(target, stream)
@@ -72,7 +75,8 @@ def _lost(files: StreamFiles, target: LakeTarget, *, is_only_copy: bool) -> Unav
         way = f"where there is a copy of all of it, {alter} names that place"
     else:
         reason = "where this root has published"
-        way = f"where it is gone for good, {alter} names another place, and all is published there"
+        publish = f"`shardlog lake publish {files.directory.parent} {name} --create-table`"
+        way = f"where it is gone for good, {publish} makes it anew, or {alter} names another place"
     message = (
         f"there is no table at {target.uri}, {reason}: mount its disk, or restore it; {way} "
         "(docs/LAKE.md#disaster-drill)"

@@ -189,7 +189,7 @@ class Publication:
             UnavailableError: There is none, and it has; or the store does not answer.
         """
         if self._table is None:
-            self._table = open_table(self._reader, self._target)
+            self._table = open_table(self._reader, self._target, accepts_loss=self.consent.create)
         elif not self._is_fresh:
             self._table.reload()
         self._is_fresh = False

@@ -106,3 +106,16 @@ def test_store_that_is_gone_for_good_is_left_for_another_from_the_first_part_on(
     assert (ran.code, ran.err) == (0, "")
     assert set(lab.places()) == lab.visible()
     assert lab.lake("check", "--read").code == 0
+
+
+def test_table_that_is_gone_for_good_is_made_anew_where_that_is_said(published):
+    is_here = published.stream.options.keep_local is None
+    take_away(published)
+    ran = published.lake("publish", "--create-table")
+    if not is_here:
+        assert (ran.code, ran.out) == (EXIT_UNAVAILABLE, "")
+        assert published.store.paths(published.target) == []
+        return
+    assert (ran.code, ran.err) == (0, "")
+    published.check()
+    assert published.lake("check", "--read").code == 0

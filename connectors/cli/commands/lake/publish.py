@@ -16,6 +16,7 @@ def publish(  # noqa: PLR0913 - one parameter an option
     stream: str,
     accept_hole: bool,
     take_over: bool,
+    create_table: bool,
     lake_options: Path | None,
     as_json: bool,
 ) -> None:
@@ -29,6 +30,7 @@ def publish(  # noqa: PLR0913 - one parameter an option
             on_rows=progress,
             accept_hole=accept_hole,
             take_over=take_over,
+            create_table=create_table,
         )
     if as_json:
         print_json([{"uri": report.uri, **asdict(one)} for one in report.shards.values()])

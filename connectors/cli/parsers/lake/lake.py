@@ -52,6 +52,14 @@ TakeOver = Annotated[
         "and its root can lose rows that only the lake has.",
     ),
 ]
+CreateTable = Annotated[
+    bool,
+    typer.Option(
+        "--create-table",
+        help="Make the table anew where it is gone for good. Refused where only the lake had some "
+        "parts.",
+    ),
+]
 OtherRoots = Annotated[
     list[Path] | None,
     typer.Option(
@@ -98,6 +106,7 @@ def publish(  # noqa: PLR0913 - one parameter an option
     stream: StreamName,
     accept_hole: AcceptHole = False,
     take_over: TakeOver = False,
+    create_table: CreateTable = False,
     lake_options: LakeOptions = None,
     as_json: AsJson = False,
 ) -> None:
