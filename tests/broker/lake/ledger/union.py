@@ -29,6 +29,8 @@ _TYPES: Final[dict[str, pa.DataType]] = {
     "payload": pa.binary(),
     **FIELDS,
 }
+# Where a table has a field whose type has changed, if rows with a text came first.
+_TEXT_FIRST: Final = {"level": "level_long", "level_string": "level"}
 # A word of a difference, for its reader.
 _NAMED_MAX: Final = 3
 
@@ -51,7 +53,10 @@ def rows_of_lake(
     options = dict(target.options)
     delta = DeltaTable(target.uri, version=table.version, storage_options=options)
     published = {shard: table.published(shard) or 0 for shard in reader.committed()}
-    return _ordered(delta.to_pyarrow_table(columns=[*columns]), columns), published
+    # The version that is published first has the plain name.
+    names = _TEXT_FIRST if "level_long" in table.columns.names else {}
+    rows = delta.to_pyarrow_table(columns=[names.get(column, column) for column in columns])
+    return _ordered(rows.rename_columns([*columns]), columns), published
 
 
 def rows_of(reader: StreamReader, shards: Iterable[int], columns: Columns) -> pa.Table:
