@@ -8,7 +8,12 @@ is committed, and not raised: nobody would hear of the other rows, which no late
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from storage_core.errors import CorruptionError, InvalidRequestError, UnavailableError
+from storage_core.errors import (
+    CorruptionError,
+    InvalidRequestError,
+    ShardlogError,
+    UnavailableError,
+)
 from storage_core.lake.app_id import LakeStream
 from storage_core.lake.delta.state import log_path
 from storage_core.lake.file_store import FileStore
@@ -28,7 +33,7 @@ class Committed:
 
     conflicts: frozenset[int] = frozenset()
     lost: Mapping[int, CorruptionError] = field(default_factory=dict)
-    fault: UnavailableError | InvalidRequestError | None = None
+    fault: ShardlogError | None = None
 
     def raise_first(self) -> None:
         """Raise what is wrong with what is committed, if anything is."""

@@ -269,6 +269,7 @@ class LakeTable:
         before = {shard: self._shard_files(shard) for shard in left}
         for shard, change in left.items():
             change.refuse_senseless(before[shard])
+        done = Committed()
         for _ in range(TRIES_MAX if left else 0):
             version, commit_id = self.version + 1, new_commit_id()
             try:
@@ -285,11 +286,13 @@ class LakeTable:
                 if not left:
                     break
             else:
-                self._reload_own(left, before, notes, commit_id)
+                wanted = {shard: change.after(before[shard]) for shard, change in left.items()}
+                done = self._loaded_own(wanted, notes, commit_id)
                 break
         else:
             raise self._conflict()
-        done = self._read_back(left, loaded) if left else Committed()  # 3
+        if left and done.fault is None:
+            done = self._read_back(left, loaded)  # 3
         if left and done.fault is None and self.version % CHECKPOINT_EVERY == 0:
             # The commit counts whether or not a checkpoint can be written; a later one will be.
             with suppress(UnavailableError):
@@ -308,8 +311,8 @@ class LakeTable:
         It may have been moved away since, and another one begun in its place.
 
         Raises:
-            ForeignDataError: The table is gone, or another one lies there.
-            UnavailableError: The store does not answer.
+            ForeignDataError: Another table lies there.
+            UnavailableError: The table is gone, or the store does not answer.
         """
         with suppress(ShardlogError), self._errors("looking whether the table is there"):
             if self._loaded.is_newest():
@@ -320,30 +323,27 @@ class LakeTable:
         """Load the newest version of the table, which was loaded a moment ago.
 
         Raises:
-            ForeignDataError: The table is gone, or another one lies there.
-            UnavailableError: The store does not answer.
+            ForeignDataError: Another table lies there.
+            UnavailableError: The table is gone, or the store does not answer.
         """
         with suppress(ShardlogError), self._errors("looking for a newer version"):
             if latest_version(self._delta) == self.version:
                 return
         self._reload_newer()
 
-    def _reload_own(
-        self,
-        changes: Mapping[int, ShardChange],
-        before: Mapping[int, ShardFiles],
-        notes: ShardNotes,
-        commit_id: str,
-    ) -> None:
-        """Load the version that a commit has made; it has the files that were committed."""
+    def _loaded_own(
+        self, wanted: Mapping[int, ShardFiles], notes: ShardNotes, commit_id: str
+    ) -> Committed:
+        """Load the version that a commit has made: it counts, whether or not that can be done."""
         with suppress(ShardlogError), self._errors("loading what was committed"):
             is_loaded = self._loaded.advance_to(notes, commit_id)
-            if is_loaded and all(
-                self._shard_files(shard) == change.after(before[shard])
-                for shard, change in changes.items()
-            ):
-                return
-        self._reload_newer()
+            if is_loaded and wanted == {shard: self._shard_files(shard) for shard in wanted}:
+                return Committed()
+        try:
+            self._reload_newer()
+        except ShardlogError as error:
+            return Committed(fault=error)
+        return Committed()
 
     def _reload_newer(self) -> None:
         """Load the newest version, of which it is known that it is not loaded."""
@@ -353,8 +353,8 @@ class LakeTable:
                 return
         opened = type(self).open(self.target, self._stream, clock=self._clock)
         if opened is None:
-            message = f"the table at {self.target.uri} is gone"
-            raise ForeignDataError(message, stream=self._stream.name)
+            message = f"the table at {self.target.uri} is gone: its disk may not be mounted"
+            raise UnavailableError(message, stream=self._stream.name)
         self._loaded = opened._loaded  # noqa: SLF001 - of this class
 
     def checkpoint(self) -> None:

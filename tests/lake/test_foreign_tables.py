@@ -13,6 +13,7 @@ from storage_core import (
     ForeignDataError,
     InvalidRequestError,
     ShardlogError,
+    UnavailableError,
     UnsupportedFormatError,
 )
 from storage_core.lake.app_id import LakeStream
@@ -151,7 +152,7 @@ def test_table_that_is_gone_is_told(store: Store) -> None:
     lab = TableLab(store)
     for path in store.paths(lab.target):
         store.delete(lab.target, path)
-    with pytest.raises(ForeignDataError, match="is gone"):
+    with pytest.raises(UnavailableError, match="is gone"):
         lab.table.reload()
 
 

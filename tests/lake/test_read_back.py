@@ -1,6 +1,11 @@
 """What a commit is read back for: all of it is looked at, and what is committed is told."""
 
+from pathlib import Path
+
+import pytest
+
 from storage_core import CorruptionError, UnavailableError
+from storage_core.lake.delta.loaded_version import LoadedVersion
 from storage_core.lake.shard_change import ShardChange
 from tests.lake.support.proxy import S3Proxy
 from tests.lake.support.stores import BucketStore, DirectoryStore, Store
@@ -42,6 +47,26 @@ def test_commit_outlasts_a_loss_of_power_though_a_file_of_it_is_lost(tmp_path) -
         lab.table.commit_all(changes)
     assert lab.target.directory is not None
     assert lab.target.directory / f"_delta_log/{lab.table.version:020}.json" in synced
+
+
+def test_commit_that_was_taken_is_one_though_its_disk_goes_before_it_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = TableLab(DirectoryStore(tmp_path))
+    changes, place = changes_of(lab, 1), lab.target.directory
+    assert place is not None
+    away = place.with_name("away")
+
+    def advance_to(*_: object) -> bool:
+        place.rename(away)
+        return False
+
+    monkeypatch.setattr(LoadedVersion, "advance_to", advance_to)
+    committed = lab.table.commit_all(changes)
+    assert isinstance(committed.fault, UnavailableError)
+    assert (committed.conflicts, committed.lost) == (frozenset(), {})
+    away.rename(place)
+    assert [lab.other().published(shard) for shard in SHARDS] == [2, 2, 2]
 
 
 def test_commit_that_the_store_took_is_one_though_it_cannot_be_read_back(

@@ -112,7 +112,6 @@ class ShardOpening:
             if retry_shard_of(partition.number) in stream.committed():
                 # Before they are forwarded, or dropped.
                 finish_retry(stream, partition.number)
-            self._lake_shards.opened(partition, stream)
             return self._writer(partition, stream, origin)
         except BaseException:
             with suppress(ShardlogError):

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from connectors.group.home_mark import HomeMark
-from connectors.group.retry_shards import shards_of
 from connectors.ingest.assignment.lake_start import KafkaSide
 from connectors.ingest.lake.lake_tasks import LakeAnswer, LakeOrder, LakeTask, start_shards
 from connectors.ingest.status.counts import WorkerCounts
@@ -28,13 +27,12 @@ from connectors.settings.options import WorkerOptions
 from storage_core import (
     Clock,
     ShardlogError,
-    Stream,
     StreamDescription,
     UnavailableError,
     root_id,
     shard_progress,
 )
-from storage_core.lake import LakeNote, LakeNotes, lake_target
+from storage_core.lake import lake_target
 
 if TYPE_CHECKING:
     from storage_core.lake import BegunShard
@@ -95,10 +93,8 @@ class LakeShards:
         self._counts = counts
         self._clock = clock
         self._log = log
-        self._notes = LakeNotes(options.root)
         self._topics: dict[str, _Topic] = {}
         self._settled: set[Partition] = set()
-        self._begun: dict[Partition, BegunShard] = {}
         self._wait_until_s = float("-inf")
 
     @property
@@ -173,17 +169,6 @@ class LakeShards:
         self._raise_fault(topic, partition)
         message = "the shard waits for its lake, from which it may begin"
         raise BeginningShardError(message, stream=partition.topic, shard=partition.number)
-
-    def opened(self, partition: Partition, stream: Stream) -> None:
-        """Leave a note of how far a shard is published that began from the lake and is open now."""
-        for number in shards_of(partition.number, stream.committed()):
-            shard = Partition(partition.topic, number)
-            begun = self._begun.pop(shard, None)
-            if begun is not None:
-                now_ms = self._clock.now_ns() // 10**6
-                lake, lineage = str(stream.options.lake), stream.lineage(number)
-                note = LakeNote(lake, lineage, begun.end, now_ms)
-                self._notes.write(partition.topic, {number: note})
 
     def _raise_fault(self, topic: _Topic, partition: Partition) -> None:
         """Raise what keeps a partition from being opened, if anything does."""
@@ -277,7 +262,6 @@ class LakeShards:
         }
 
     def _log_begun(self, topic: str, begun: "BegunShard", took_s: float) -> None:
-        self._begun[Partition(topic, begun.shard)] = begun
         self._counts.lake_begun_shards[topic] += 1
         self._log.info(
             "shard begins from the lake",

@@ -45,6 +45,7 @@ from storage_core.lake.beginning.wide_windows import windows_of
 from storage_core.lake.file_store import FileStore
 from storage_core.lake.heads.run_notes import RunNotes, RunSettings
 from storage_core.lake.heads.runs import ShardHeadsRead, read_runs
+from storage_core.lake.publishing.notes import LakeNote, LakeNotes
 from storage_core.lake.table import LakeTable
 from storage_core.lake.target import LakeTarget
 from storage_core.parts.snapshot import listed_parts, parts_directory
@@ -111,7 +112,8 @@ def begin_from_lake(  # noqa: PLR0913 - what a call is told
        windows, zones, copies of rows out of order, dead letters; committed up to where the shard
        is published. All of it becomes durable.
     4. Put it in its place: options.json names it. A log that was there is archived, until a publish
-       finds that the table has all of its rows (covered_logs.py).
+       finds that the table has all of its rows (covered_logs.py). A note says how far it is
+       published (notes.py).
 
     A crash before 4 leaves what the next call clears away; to call it again is harmless. Who
     publishes the shard loses nothing by it, and is refused once the new log has published.
@@ -151,6 +153,10 @@ def begin_from_lake(  # noqa: PLR0913 - what a call is told
                 files, begun[shard] = course.run()
             except ShardlogError as error:
                 raise error.placed(name, shard) from error
+            now_ms = outside.clock.now_ns() // _NS_A_MS
+            lineage = files.settings.lineages[shard].hex()
+            note = LakeNote(place.uri, lineage, begun[shard].end, now_ms)
+            LakeNotes(files.directory.parent).write(name, {shard: note})
     return begun
 
 

@@ -85,7 +85,10 @@ def _lost(files: StreamFiles, target: LakeTarget, *, is_only_copy: bool) -> Unav
 
 
 def _is_noted(files: StreamFiles, target: LakeTarget) -> bool:
-    lineages = {shard: lineage.hex() for shard, lineage in files.settings.lineages.items()}
+    # A shard may have got another log since.
+    lineages = {shard: [lineage.hex()] for shard, lineage in files.settings.lineages.items()}
+    for log in files.settings.archived:
+        lineages.setdefault(log.shard, []).append(log.lineage)
     notes = LakeNotes(files.directory.parent)
     return notes.has_published(files.meta.name, target.uri, lineages)
 

@@ -13,7 +13,7 @@ is lost (lost_table.py).
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -91,17 +91,17 @@ class LakeNotes:
         published = note.get("published")
         return published if isinstance(published, int) else None
 
-    def has_published(self, stream: str, uri: str, lineages: Mapping[int, str]) -> bool:
+    def has_published(self, stream: str, uri: str, lineages: Mapping[int, Collection[str]]) -> bool:
         """Tell whether a log of a stream was published to a place, as far as is known.
 
         Args:
             stream: The stream.
             uri: Where its table was.
-            lineages: The lineages of its shards' logs.
+            lineages: The lineages of each shard's logs.
         """
-        for shard, lineage in lineages.items():
+        for shard, logs_of_shard in lineages.items():
             note = self._note(stream, shard) or {}
-            if note.get("lineage") == lineage and _is_at(note, uri):
+            if note.get("lineage") in logs_of_shard and _is_at(note, uri):
                 return True
         whole = self._note(stream, _ALL) or {}
         logs = whole.get("shards")
@@ -109,7 +109,8 @@ class LakeNotes:
             return False
         noted = {shard: logs.get(str(shard)) for shard in lineages}
         return any(
-            isinstance(log, list) and log[:1] == [lineages[shard]] for shard, log in noted.items()
+            isinstance(log, list) and bool(log) and log[0] in lineages[shard]
+            for shard, log in noted.items()
         )
 
     def _note(self, stream: str, shard: int | str) -> Mapping[str, Any] | None:

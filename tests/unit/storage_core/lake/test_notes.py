@@ -5,7 +5,7 @@ import pytest
 from storage_core.lake import LakeNote, LakeNotes
 
 NAME, PLACE = "telemetry", "file:///srv/lake"
-LINEAGES = {0: "aa", 7: "bb"}
+LINEAGES = {0: ["aa"], 7: ["bb", "dd"]}
 
 
 @pytest.fixture
@@ -41,6 +41,11 @@ def test_log_of_a_stream_that_had_the_name_before_does_not_count(notes):
     note_shard(notes, lineage="cc")
     notes.write_whole(NAME, {"lake": PLACE, "shards": {"0": ["cc", 1, 2, 3]}})
     assert not has_published(notes)
+
+
+def test_archived_log_of_a_shard_counts(notes):
+    note_shard(notes, lineage="dd")
+    assert has_published(notes)
 
 
 def test_publish_that_had_nothing_left_to_do_counts(notes):
