@@ -87,22 +87,25 @@ def remove_covered_logs(
     if not all(part.is_well for part in parts):
         return 0, 0
     covered: list[str] = []
-    staying = 0
+    staying: list[Path] = []
     for log, place in copies:
         if is_going(place) or _is_covered(reader, log, place, on_progress):
             covered.append(log.lineage)
         else:
-            unmark_copy(place)
-            staying += 1
-    if not covered:
-        return 0, staying
-    archived = PartCopies(root, name, ())
-    for local in parts:
-        copy = None if local.is_here else archived.proven(local.part)
-        if copy is not None:
-            link_local(reader, local.part, copy)
-            on_progress()
-    return len(remove_archived_logs(root, name, covered)), staying
+            staying.append(place)
+    removed = 0
+    if covered:
+        archived = PartCopies(root, name, ())
+        for local in parts:
+            copy = None if local.is_here else archived.proven(local.part)
+            if copy is not None:
+                link_local(reader, local.part, copy)
+                on_progress()
+        removed = len(remove_archived_logs(root, name, covered))
+    # Once all is done: who fails before that judges them again, and tells of them then.
+    for place in staying:
+        unmark_copy(place)
+    return removed, len(staying)
 
 
 def _is_covered(

@@ -98,7 +98,7 @@ def _refuse_other_files(files: FileStore, target: LakeTarget) -> None:
     if others:
         message = (
             f"there is no table at {target.uri}, but files ({', '.join(sorted(others)[:3])}); "
-            "name an empty place"
+            "name an empty place, or delete what is left of a table that is gone for good"
         )
         raise ForeignDataError(message)
 

@@ -39,7 +39,9 @@ def open_table(
     table = LakeTable.open(target, stream)
     if table is not None:
         return table
-    is_only_copy = target.is_lake_of(reader.options.lake) and _has_absent_parts(reader)
+    is_only_copy = target.is_lake_of(reader.options.lake) and (
+        _has_absent_parts(reader) or (accepts_loss and _may_have_absent_parts(reader))
+    )
     if not is_only_copy and (accepts_loss or not _is_noted(files, target)):
         return None
     # Another process may have made it, and have published, since it was looked for.
@@ -111,4 +113,19 @@ def _has_absent_parts(reader: StreamReader) -> bool:
         parts = listed_parts(shard, directory, entries)
         if (lets_go or has_predecessor) and not all(map(is_here, parts)):
             return True
+    return False
+
+
+def _may_have_absent_parts(reader: StreamReader) -> bool:
+    """Tell whether a shard whose log cannot be read may have let files go."""
+    if reader.options.keep_local is None:
+        return False
+    shards = reader.rows.shards
+    if set(shards.opened()) != set(shards.files.settings.lineages):
+        return True
+    try:
+        for shard in shards.opened():
+            follower_of(reader, shard).parts()
+    except (CorruptionError, UnavailableError):
+        return True
     return False

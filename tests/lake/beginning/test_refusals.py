@@ -118,8 +118,25 @@ def test_disk_of_the_lake_that_is_away_is_no_damage(lab):
     assert begin(heir)[SHARD].files > 0
 
 
-def test_root_that_has_published_takes_no_disk_that_is_away_for_a_table_without_its_shards(lab):
+def published_here(lab):
     lab.published(50)
+
+
+def begun_here(lab):
+    lab.published(50)
+    lab.take_over()
+
+
+def begun_anew_here(lab):
+    first = lab.owner
+    begun_here(lab)
+    lab.publish()
+    lab.take_over(first)
+
+
+@pytest.mark.parametrize("history", [published_here, begun_here, begun_anew_here])
+def test_root_that_knows_its_table_takes_no_disk_that_is_away_for_one_without_shards(lab, history):
+    history(lab)
     lab.append(10)
     lab.owner.stream.close()
     assert lab.target.directory is not None

@@ -119,3 +119,15 @@ def test_table_that_is_gone_for_good_is_made_anew_where_that_is_said(published):
     assert (ran.code, ran.err) == (0, "")
     published.check()
     assert published.lake("check", "--read").code == 0
+
+
+def test_table_is_not_made_anew_while_a_shard_that_may_have_let_files_go_cannot_be_read(lab):
+    lab.stream.alter(keep_local=timedelta(days=1))
+    lab.fill(200)
+    assert lab.lake("publish").code == 0
+    lab.stream.close()
+    (lab.root / NAME / "shard-0000" / "marker").unlink()
+    take_away(lab)
+    ran = lab.lake("publish", "--create-table")
+    assert (ran.code, ran.out) == (EXIT_UNAVAILABLE, "")
+    assert lab.store.paths(lab.target) == []
