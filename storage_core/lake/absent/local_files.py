@@ -1,4 +1,4 @@
-"""Lets files of parts go from this machine that the lake has: `keep_local` of a stream.
+"""Files of parts that the lake has: they go from this machine as `keep_local` says, and come back.
 
 The part list stays as it is, and readers bring what they need of such a part from the lake
 (lake_parts.py). Any process may do it that may write in the shard's directory, beside the owner and

@@ -28,7 +28,8 @@ def open_table(
     Args:
         reader: The stream, opened by the path of its root.
         target: Where the table is.
-        accepts_loss: Whether one that is gone is none, where all files of parts are here.
+        accepts_loss: Whether one that is gone is none, where all files of parts are known to be
+            here.
 
     Raises:
         UnavailableError: There is none though this root has published it, or the store does not
@@ -39,9 +40,8 @@ def open_table(
     table = LakeTable.open(target, stream)
     if table is not None:
         return table
-    is_only_copy = target.is_lake_of(reader.options.lake) and (
-        _has_absent_parts(reader) or (accepts_loss and _may_have_absent_parts(reader))
-    )
+    is_own = target.is_lake_of(reader.options.lake)
+    is_only_copy = is_own and _has_absent_parts(reader, counts_unread=accepts_loss)
     if not is_only_copy and (accepts_loss or not _is_noted(files, target)):
         return None
     # Another process may have made it, and have published, since it was looked for.
@@ -73,7 +73,7 @@ def _lost(files: StreamFiles, target: LakeTarget, *, is_only_copy: bool) -> Unav
     name = files.meta.name
     alter = f"`shardlog alter {files.directory.parent} {name} lake=…`"
     if is_only_copy:
-        reason = "and some parts have no file here"
+        reason = "which may have had the only file of some parts"
         way = f"where there is a copy of all of it, {alter} names that place"
     else:
         reason = "where this root has published"
@@ -95,37 +95,29 @@ def _is_noted(files: StreamFiles, target: LakeTarget) -> bool:
     return notes.has_published(files.meta.name, target.uri, lineages)
 
 
-def _has_absent_parts(reader: StreamReader) -> bool:
+def _has_absent_parts(reader: StreamReader, *, counts_unread: bool) -> bool:
     """Tell whether the lake may have the only file of a part.
 
     A part whose file is not here is lost where nothing lets files go, and the log began from no
-    table. A shard whose log is damaged tells of none.
+    table.
+
+    Args:
+        reader: The stream.
+        counts_unread: Whether a shard whose log cannot be read may have such a part.
     """
-    lets_go = reader.options.keep_local is not None
-    for shard in reader.rows.shards.opened():
+    shards, lets_go = reader.rows.shards, reader.options.keep_local is not None
+    if counts_unread and set(shards.opened()) != set(shards.files.settings.lineages):
+        return True
+    for shard in shards.opened():
         follower = follower_of(reader, shard)
         try:
             entries = follower.parts().entries
             has_predecessor = follower.state().lake_predecessor is not None
         except (CorruptionError, UnavailableError):
+            if counts_unread:
+                return True
             continue
-        directory = reader.rows.shards.files.shard_directory(shard)
-        parts = listed_parts(shard, directory, entries)
+        parts = listed_parts(shard, shards.files.shard_directory(shard), entries)
         if (lets_go or has_predecessor) and not all(map(is_here, parts)):
             return True
-    return False
-
-
-def _may_have_absent_parts(reader: StreamReader) -> bool:
-    """Tell whether a shard whose log cannot be read may have let files go."""
-    if reader.options.keep_local is None:
-        return False
-    shards = reader.rows.shards
-    if set(shards.opened()) != set(shards.files.settings.lineages):
-        return True
-    try:
-        for shard in shards.opened():
-            follower_of(reader, shard).parts()
-    except (CorruptionError, UnavailableError):
-        return True
     return False

@@ -121,8 +121,7 @@ def test_table_that_is_gone_for_good_is_made_anew_where_that_is_said(published):
     assert published.lake("check", "--read").code == 0
 
 
-def test_table_is_not_made_anew_while_a_shard_that_may_have_let_files_go_cannot_be_read(lab):
-    lab.stream.alter(keep_local=timedelta(days=1))
+def test_table_is_not_made_anew_while_a_shard_cannot_be_read(lab):
     lab.fill(200)
     assert lab.lake("publish").code == 0
     lab.stream.close()

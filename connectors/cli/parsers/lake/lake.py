@@ -57,7 +57,7 @@ CreateTable = Annotated[
     typer.Option(
         "--create-table",
         help="Make the table anew where it is gone for good. Refused where only the lake had some "
-        "parts.",
+        "parts, and while a shard cannot be read, which may have such parts.",
     ),
 ]
 OtherRoots = Annotated[
