@@ -165,11 +165,7 @@ class Publication:
             marks: Those of all shards, from before their part lists were read.
             published: What was published of each.
         """
-        if (
-            self._table is None
-            or not self._is_alone
-            or any(one.parts_lost for one in published.values())
-        ):
+        if self._table is None or not self._is_alone:
             return
         ids = self._table.commit_ids()
         if ids is not None:
