@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         publish_stream,
         target_of,
     )
-    from storage_core.lake.publishing.notes import LakeNote, LakeNotes
+    from storage_core.lake.publishing.notes import LakeNote, LakeNotes, was_published
     from storage_core.lake.publishing.ownership import LakeOwnerError
     from storage_core.lake.publishing.publisher import LakePublisher, PublishOrder
     from storage_core.lake.publishing.report import (
@@ -55,7 +55,7 @@ else:
                 "option_texts",
             ),
             "publish": ("publish_shard", "publish_shards", "publish_stream", "target_of"),
-            "publishing.notes": ("LakeNote", "LakeNotes"),
+            "publishing.notes": ("LakeNote", "LakeNotes", "was_published"),
             "publishing.ownership": ("LakeOwnerError",),
             "publishing.publisher": ("LakePublisher", "PublishOrder"),
             "publishing.report": (
@@ -119,4 +119,5 @@ __all__: Final = [
     "table_files",
     "target_of",
     "vacuum_stream",
+    "was_published",
 ]

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from connectors.cli.input.stream_settings import INDEX, NONE, SETTINGS
 from connectors.cli.output.printing import print_line
-from storage_core import InvalidRequestError, Stream, StreamOptions, StreamReader
-from storage_core.lake import LakeNotes
+from storage_core import InvalidRequestError, Stream, StreamOptions
+from storage_core.lake import was_published
 from storage_core.platform.name_suggestions import did_you_mean, listed_names
 
 _FIXED: Final = (
@@ -44,18 +44,8 @@ def alter(*, root: Path, stream: str, settings: list[str]) -> None:
         for name, _ in chosen:
             print_line(f"{name}: {_displayed(name, before)} -> {_displayed(name, opened.options)}")
         lake = opened.options.lake
-    if before.lake not in (None, lake) and _was_published(root, stream, before.lake):
+    if before.lake not in (None, lake) and was_published(root, stream, before.lake):
         print_line(f"what was published at {before.lake} {_LEFT_IN_LAKE[lake is None]}")
-
-
-def _was_published(root: Path, stream: str, lake: str | None) -> bool:
-    """Tell whether something was published at a place, as far as is known on this machine."""
-    notes = LakeNotes(root)
-    with StreamReader.open(root, stream) as reader:
-        return any(
-            notes.published(stream, shard, lake, reader.lineage(shard)) is not None
-            for shard in reader.committed()
-        )
 
 
 def _chosen(text: str) -> tuple[str, object]:

@@ -12,7 +12,7 @@ from storage_core.catalog.stream_file import StreamFiles
 from storage_core.errors import CorruptionError, UnavailableError
 from storage_core.lake.app_id import stream_of, stream_of_files
 from storage_core.lake.publishing.followed import follower_of
-from storage_core.lake.publishing.notes import LakeNotes
+from storage_core.lake.publishing.notes import was_published
 from storage_core.lake.table import LakeTable
 from storage_core.lake.target import LakeTarget
 from storage_core.parts.part_home import is_here
@@ -87,12 +87,7 @@ def _lost(files: StreamFiles, target: LakeTarget, *, is_only_copy: bool) -> Unav
 
 
 def _is_noted(files: StreamFiles, target: LakeTarget) -> bool:
-    # A shard may have got another log since.
-    lineages = {shard: [lineage.hex()] for shard, lineage in files.settings.lineages.items()}
-    for log in files.settings.archived:
-        lineages.setdefault(log.shard, []).append(log.lineage)
-    notes = LakeNotes(files.directory.parent)
-    return notes.has_published(files.meta.name, target.uri, lineages)
+    return was_published(files.directory.parent, files.meta.name, target.uri)
 
 
 def _has_absent_parts(reader: StreamReader, *, counts_unread: bool) -> bool:

@@ -16,11 +16,13 @@ import secrets
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
 from storage_core.catalog.lake_uri import checked_lake_uri
 from storage_core.catalog.root_file import share_with_root
+from storage_core.catalog.stream_file import read_stream
 from storage_core.errors import InvalidRequestError
 from storage_core.platform.durable_file import DRAFT
 
@@ -140,6 +142,28 @@ class LakeNotes:
         name = f"{stream}~{shard}"
         is_long = len(name) + len(_SUFFIX) > _NAME_MAX
         return self._root / _DIRECTORY / (name if is_long else name + _SUFFIX)
+
+
+def was_published(root: str | PathLike[str], name: str, uri: str) -> bool:
+    """Tell whether a log that a stream has, or has archived, was published to a place.
+
+    As far as is known on this machine.
+
+    Args:
+        root: The directory that holds the streams.
+        name: The stream.
+        uri: Where its table was, however that is spelled.
+
+    Raises:
+        InvalidRequestError: There is no such stream.
+        CorruptionError: A file of the stream is damaged.
+    """
+    files = read_stream(Path(root).absolute(), name, is_whole=False)
+    lineages = {shard: [lineage.hex()] for shard, lineage in files.settings.lineages.items()}
+    for log in files.settings.archived:
+        lineages.setdefault(log.shard, []).append(log.lineage)
+    place = checked_lake_uri(uri)
+    return LakeNotes(files.directory.parent).has_published(name, place, lineages)
 
 
 def _is_at(note: Mapping[str, Any], uri: str) -> bool:

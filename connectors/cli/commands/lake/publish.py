@@ -44,7 +44,7 @@ def publish(  # noqa: PLR0913 - one parameter an option
     if staying:
         command = f"shardlog drop {root} {stream} --archived"
         logs = counted(staying, "archived log")
-        print_line(f"{logs} not removed, which alone have something; `{command}` lists them")
+        print_line(f"{logs} stay: they alone have rows or dead letters; `{command}` lists them")
     gone = sum(shard.files_gone for shard in report.shards.values())
     if gone:
         files = counted(gone, "file")
