@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.lake.readers.delta_spark import DeltaSpark
-from tests.lake.support.fixtures import bucket_store, s3_server, store
+from tests.lake.support.fixtures import bucket_store, few_rounds, s3_server, store
 from tests.versions.pysparks import FetchError
 
-__all__ = ["bucket_store", "s3_server", "store"]
+__all__ = ["bucket_store", "few_rounds", "s3_server", "store"]
 
 
 @pytest.fixture(scope="session")

@@ -7,9 +7,11 @@ from threading import Thread
 import pytest
 
 from storage_core import InvalidRequestError, ShardlogError, UnavailableError
+from storage_core.lake.delta import atomic_create
 from storage_core.lake.file_store import store_options
 from storage_core.lake.table import LakeConflictError, LakeTable
 from storage_core.lake.target import LakeTarget, lake_target
+from tests.lake.support.fixtures import ROUNDS_OF_USERS
 from tests.lake.support.proxy import S3Proxy
 from tests.lake.support.stores import KEYS, BucketStore
 from tests.lake.support.table_lab import COLUMNS, SHARD, STREAM, TableLab, path_of
@@ -50,6 +52,13 @@ def refused(target: LakeTarget, kind: type[ShardlogError], text: str) -> None:
         assert not any(secret in str(error.value) for secret in KEYS.values())
 
 
+@pytest.fixture
+def rounds_of_users(monkeypatch):
+    """A store is tried as often as users' are."""
+    monkeypatch.setattr(atomic_create, "ROUNDS", ROUNDS_OF_USERS)
+
+
+@pytest.mark.usefixtures("rounds_of_users")
 def test_store_that_creates_over_a_file_is_refused(behind, proxy):
     proxy.drop_conditions()
     with pytest.raises(InvalidRequestError, match="lets two writers create one file"):
@@ -57,6 +66,7 @@ def test_store_that_creates_over_a_file_is_refused(behind, proxy):
     assert behind.paths(behind.target()) == []
 
 
+@pytest.mark.usefixtures("rounds_of_users")
 def test_store_that_looks_first_and_then_creates_is_refused(behind, proxy):
     proxy.race_conditions()
     with pytest.raises(InvalidRequestError, match="lets two writers create one file"):

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.lake.support.fixtures import bucket_store, s3_server, store
+from tests.lake.support.fixtures import bucket_store, few_rounds, s3_server, store
 from tests.lake.support.proxy import S3Proxy
 
-__all__ = ["bucket_store", "s3_server", "store"]
+__all__ = ["bucket_store", "few_rounds", "s3_server", "store"]
 
 
 @pytest.fixture

@@ -1,12 +1,28 @@
 """Fixtures of stores, for whatever folder imports them into its conftest.py."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from connectors.devtools.process import Process
+from storage_core.lake.delta import atomic_create
 from tests.lake.support.stores import BucketStore, DirectoryStore, Store, shared_s3_server
+
+ROUNDS_OF_USERS: Final = atomic_create.ROUNDS
+
+
+@pytest.fixture(scope="session", autouse=True)
+def few_rounds() -> Iterator[None]:
+    """Try in two rounds whether a store is one for a lake, not in those of users, which take 10 s.
+
+    Each proxy has an address of its own, so that each is a store that was not tried yet.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(atomic_create, "ROUNDS", 2)
+        yield
 
 
 @pytest.fixture(scope="session")
