@@ -146,6 +146,8 @@ class MarkerReader:
         self._lock = threading.Lock()
         self._open_file: OwnedDescriptor | None = self._open()
         self._file = os.fstat(self._open_file.fileno())
+        # What was damaged to the end of a wait; nobody waits for the same bytes again.
+        self._damaged: bytes | None = None
 
     @property
     def file(self) -> tuple[int, int]:
@@ -161,6 +163,7 @@ class MarkerReader:
             UnavailableError: The system does not let it be read.
             ClosedError: It was closed.
         """
+        data = None
         for _ in range(_READ_TRIES_MAX):
             with self._lock, reading_errors(self._path, "reading the marker"):
                 if self._open_file is None:
@@ -170,7 +173,10 @@ class MarkerReader:
             slots = decode_slots(data)
             if len(slots) == 2:  # noqa: PLR2004 - both slots
                 return max(slots, key=lambda slot: slot.sequence)
+            if data == self._damaged:
+                break
             self._clock.sleep(_READ_PAUSE_S)
+        self._damaged = data
         message = "a slot of the marker is damaged; opening the shard for writing repairs it"
         raise CorruptionError(message, path=self._path)
 

@@ -152,6 +152,26 @@ def test_reader_never_trusts_one_slot_alone(path, torn):
     reader.close()
 
 
+def test_reader_waits_once_for_a_slot_that_stays_as_it_is(path):
+    publish(path, 5, 6)
+    clock = ManualClock()
+    reader = MarkerReader(path, clock)
+    for slot in SLOTS:
+        flip_bit(path, slot + 20)
+        before = clock.elapsed_s
+        with pytest.raises(CorruptionError, match="damaged"):
+            reader.read()
+        waited = clock.elapsed_s
+        assert waited > before
+        with pytest.raises(CorruptionError, match="damaged"):
+            reader.read()
+        assert clock.elapsed_s == waited
+    for slot in SLOTS:
+        flip_bit(path, slot + 20)
+    assert reader.read().committed == 6
+    reader.close()
+
+
 def test_reader_waits_for_a_slot_that_is_being_written(path):
     whole = path.read_bytes()
     flip_bit(path, SLOTS[1] + 20)
