@@ -18,6 +18,7 @@ from storage_core.catalog.stream_meta import (
     read_meta,
     read_settings,
 )
+from storage_core.engine.commit_marker import MARKER_FILE
 from storage_core.engine.left_config import has_store
 from storage_core.errors import (
     CorruptionError,
@@ -104,7 +105,7 @@ class StreamFiles:
         Raises:
             ForeignDataError: Another log is in its place, or it is an archived one that has left.
         """
-        if self.is_archived and not self.shard_directory(shard).is_dir():
+        if self.is_archived and _has_left(self.shard_directory(shard)):
             message = "the archived log was moved or removed while it was open here; open it again"
             raise ForeignDataError(message, stream=self.meta.name, shard=shard)
         try:
@@ -203,6 +204,14 @@ def _not_there(root: Path, name: str) -> str:
         names = list_streams(root)
     text = "there is no such stream" + did_you_mean([name], names)
     return f"{text}; there are {listed_names(names, _NAMES_TOLD)}" if names else text
+
+
+def _has_left(log: Path) -> bool:
+    """Tell whether no log is there; a reader may have left a directory where one was moved away."""
+    try:
+        return not (log / MARKER_FILE).exists() and not has_store(log)
+    except OSError:
+        return False
 
 
 def _missing_shard(files: StreamFiles) -> int | None:

@@ -6,13 +6,22 @@ may be told that a log has ended, by its typed error; never of damage.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from threading import Event, Thread
 from traceback import format_exception
 
 import pytest
 
-from storage_core import ForeignDataError, ShardLockedError
-from tests.log.resets import OPENERS, STEPS, ResetCopy
+from storage_core import (
+    CorruptionError,
+    ForeignDataError,
+    ShardLockedError,
+    StreamReader,
+    archived_shard_directory,
+    archived_shards,
+)
+from tests.log.resets import OPENERS, ROWS, STEPS, ResetCopy
+from tests.log.topics import NAME
 
 RESETS = 12
 
@@ -38,6 +47,29 @@ def test_opener_that_has_read_where_a_log_was_has_that_one_or_the_next(
 
     monkeypatch.setattr(place, name, reset_and_go_on)
     OPENERS[call](copy)
+
+
+@pytest.mark.parametrize("left", ["nothing", "what a reader leaves", "its own directory"])
+def test_archived_log_that_leaves_under_a_reader_is_no_damage(copy, left):
+    lineage, place = archived_log(copy)
+    with StreamReader.open(copy.root, NAME, archived=lineage) as reader:
+        assert reader.committed() == {0: len(ROWS)}
+        place.rename(copy.root / "elsewhere")
+        if left != "nothing":
+            place.mkdir()
+        if left == "what a reader leaves":
+            (place / "db").mkdir()
+            (place / "db" / "rocksdict-config.json").touch()
+        with pytest.raises(ForeignDataError, match="moved or removed while it was open"):
+            reader.committed()
+
+
+def test_archived_log_that_loses_its_marker_under_a_reader_is_damaged(copy):
+    lineage, place = archived_log(copy)
+    with StreamReader.open(copy.root, NAME, archived=lineage) as reader:
+        (place / "marker").unlink()
+        with pytest.raises(CorruptionError, match="marker is missing"):
+            reader.committed()
 
 
 def test_openers_beside_resets_are_never_told_of_damage(copy):
@@ -66,6 +98,15 @@ def test_openers_beside_resets_are_never_told_of_damage(copy):
         for thread in threads:
             thread.join()
     assert "\n".join(damage) == ""
+
+
+def archived_log(copy: ResetCopy) -> tuple[str, Path]:
+    """Archive the one log, and return its lineage and where it lies by then."""
+    copy.reset()
+    (log,) = archived_shards(copy.root, NAME)
+    place = archived_shard_directory(copy.root, NAME, log)
+    assert place is not None
+    return log.lineage, place
 
 
 def done_once_free(call: Callable[[], None]) -> None:
