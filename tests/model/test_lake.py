@@ -77,6 +77,8 @@ _actions = st.one_of(
 
 # One row is ahead of the clock, in a block whose other row expires before it is sealed.
 _AHEAD = [(Given(FIRST_MS, 1, b"a", 0), 0), (Given(FIRST_MS + 40 * DAY, 1, b"b", 0), 0)]
+# Of a part that has these rows an expiry leaves some.
+_MIXED = [*_AHEAD, (Given(FIRST_MS - 2 * 60_000, 1, None, 0), 0)]
 _LATER = [(Given(FIRST_MS + 2 * DAY, 2, b"c", 0), 0)]
 
 
@@ -93,6 +95,7 @@ _LATER = [(Given(FIRST_MS + 2 * DAY, 2, b"c", 0), 0)]
     ],
     False,
 )
+@example(_MIXED, [("let_pass", 100_000), ("expire",), ("damage", 4, True)], False)
 @settings(max_examples=EXAMPLES)
 def test_rows_outlive_their_machines(first: list[Any], actions: list[Any], has_keys: bool) -> None:
     folder = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else None))
