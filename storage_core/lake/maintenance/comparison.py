@@ -271,7 +271,7 @@ def _files_of(table: LakeTable, shard: int, compared: _Compared) -> Iterator[Lak
         try:
             name = image_of_path(path)
         except ShardlogError as error:
-            problem = LakeProblem(shard, None, None, "name", error.message, path)
+            problem = LakeProblem(shard, None, None, "foreign", error.message, path)
             compared.problems.append(problem)
             continue
         yield LakeFile(path, name, size, rows.get(path), stored.get(path))

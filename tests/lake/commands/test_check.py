@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from deltalake import DeltaTable
 
 from connectors.cli.exit_codes import EXIT_DAMAGE
 from storage_core.lake.shard_change import TableFile
@@ -132,6 +133,19 @@ def test_rows_that_the_table_lost_are_found_with_and_without_reading(published):
     for arguments in ((), ("--read",)):
         ((kind, first, last),) = problems(published, *arguments)
         assert (kind, first, last) == ("missing", start, end)
+
+
+def test_table_that_another_program_rewrote_is_to_be_restored_and_not_repaired(published):
+    table = DeltaTable(published.target.uri, storage_options=dict(published.target.options))
+    version, address = table.version(), published.file_of(0)[1]
+    table.delete(f"shard = 0 and address = {address}")
+    ran = published.lake("check")
+    assert (ran.code, "lake repair" in ran.out) == (EXIT_DAMAGE, False)
+    assert "restore the version before it" in ran.out
+    assert {kind for kind, *_ in problems(published)} == {"foreign", "missing"}
+    assert "restore the version before it" in published.lake("repair").err
+    table.restore(version)
+    assert problems(published, "--read") == []
 
 
 def test_rows_that_the_table_has_twice_are_found_by_reading(published):

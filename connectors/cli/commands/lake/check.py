@@ -52,7 +52,9 @@ def _print(stream: str, report: LakeCheck, *, read: bool) -> None:
     print_unpublished(report)
     if report.pending:
         print_line(f"  the next publish adds or removes: {counted(report.pending, 'file')}")
-    if any(problem.kind not in _OF_LOGS for problem in report.problems):
+    kinds = {problem.kind for problem in report.problems}
+    # No publish or repair writes to a table that names a file of another program.
+    if "foreign" not in kinds and kinds.difference(_OF_LOGS):
         how = " --read" if read else ""
         print_line(f"  `shardlog lake repair{how}` makes good what somebody has still")
     for line in report.unchecked:
