@@ -58,6 +58,11 @@ _MEANINGS: Final[tuple[tuple[str, type[ShardlogError], str], ...]] = (
         "the bucket is of another region; set AWS_REGION",
     ),
     (
+        r"InvalidObjectState|BlobArchived",
+        UnavailableError,
+        "the file is in an archive of the store; restore it there first",
+    ),
+    (
         r"URL scheme is not allowed",
         InvalidRequestError,
         "an endpoint without TLS needs the option AWS_ALLOW_HTTP = true",

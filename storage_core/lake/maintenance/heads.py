@@ -8,6 +8,7 @@ from storage_core.format.shard_state import AddressRange
 from storage_core.lake.heads.run_names import chain_of, runs_of_owner, uncovered
 from storage_core.lake.heads.runs import listed_runs, read_run
 from storage_core.lake.maintenance.report import LakeProblem
+from storage_core.lake.maintenance.unread import UnreadFileError, one_file_alone
 from storage_core.lake.table import LakeFileGoneError, LakeTable
 
 _WRITTEN_AGAIN = "`shardlog lake repair` writes it again"
@@ -36,10 +37,13 @@ def heads_problems(
         return
     for run in chain:
         try:
-            read_run(table, run, scratch)
+            with one_file_alone(table):
+                read_run(table, run, scratch)
         except LakeFileGoneError:
             # It was merged meanwhile.
             continue
+        except UnreadFileError as error:
+            yield LakeProblem(shard, run.begin, run.end, "unread", str(error), run.path)
         except CorruptionError as error:
             # What a later shardlog wrote a repair leaves alone.
             is_later = isinstance(error, UnsupportedFormatError)

@@ -6,7 +6,7 @@ from typing import Literal
 # What is wrong: a file that the store lacks or has otherwise, one whose name says what is not so,
 # one that another program wrote, rows that the table lacks, has twice, or that no part has; a heads
 # run that is missing or damaged; a part that is damaged on this machine, or that no read finds; a
-# shard's log that is damaged, or one that cannot be read now.
+# shard's log that is damaged; a log or a file of the store that cannot be read now.
 LakeFault = Literal[
     "gone",
     "size",

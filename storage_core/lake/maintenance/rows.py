@@ -18,6 +18,7 @@ from storage_core.format.shard_state import AddressRange
 from storage_core.lake.maintenance.addresses import Addresses, file_addresses, visible_addresses
 from storage_core.lake.maintenance.names import LakeFile
 from storage_core.lake.maintenance.report import LakeProblem
+from storage_core.lake.maintenance.unread import UnreadFileError, one_file_alone
 from storage_core.lake.table import LakeFileGoneError, LakeTable
 from storage_core.parts.part_proof import digest_of
 from storage_core.parts.progress import OnRows
@@ -94,9 +95,12 @@ class RowCheck:
         """Return the addresses of a file that is what its name says."""
         name = file.name
         try:
-            self._table.get(file.path, self._file)
+            with one_file_alone(self._table):
+                self._table.get(file.path, self._file)
         except LakeFileGoneError as error:
             raise _DifferentFileError(file.problem("gone", error.message)) from error
+        except UnreadFileError as error:
+            raise _DifferentFileError(file.problem("unread", str(error))) from error
         self.bytes_read += self._file.stat().st_size
         if digest_of(self._file).hex() != (name.rewritten_digest or name.entry_digest):
             message = "its bytes do not have the digest that its name tells"
@@ -117,7 +121,7 @@ class RowCheck:
 
 
 class _DifferentFileError(Exception):
-    """A file is not what its name and the table say."""
+    """A file is not what its name and the table say, or cannot be read."""
 
     def __init__(self, problem: LakeProblem) -> None:
         super().__init__(problem.message)

@@ -5,8 +5,9 @@ from datetime import timedelta
 import pytest
 from deltalake import DeltaTable
 
-from connectors.cli.exit_codes import EXIT_DAMAGE
+from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_UNAVAILABLE
 from storage_core.lake.shard_change import TableFile
+from tests.lake.commands.command_lab import CommandLab
 from tests.log.parts.parts_lab import NAME
 
 ORPHAN = f"shard=0/{1:020}-{2:020}-{'a' * 32}.parquet"
@@ -124,6 +125,42 @@ def test_file_of_other_bytes_is_found_by_reading_it(published):
     published.change(path, lambda data: data[:100] + bytes(4) + data[104:])
     assert problems(published) == []
     assert problems(published, "--read") == [("digest", *place)]
+
+
+def test_file_that_the_store_does_not_give_keeps_no_other_from_being_read(
+    tmp_path, bucket_store, shardlog
+):
+    lab = CommandLab(tmp_path, bucket_store, shardlog)
+    lab.fill(200)
+    assert lab.lake("publish").code == 0
+    (archived, *place), (damaged, *other) = lab.file_of(0), lab.file_of(1)
+    bucket_store.archive(lab.target, archived)
+    lab.change(damaged, lambda data: data[:100] + bytes(4) + data[104:])
+    ran = lab.lake("check", "--read")
+    lab.stream.close()
+    assert (ran.code, ran.err) == (EXIT_DAMAGE, "")
+    assert [line.split()[1:3] for line in ran.lines[1:3]] == [
+        [*map(str, place)],
+        [*map(str, other)],
+    ]
+    assert "is in an archive of the store; restore it there first" in ran.lines[1]
+    assert "the digest that its name tells" in ran.lines[2]
+
+
+def test_check_of_files_that_the_store_does_not_give_now_is_to_be_tried_again(
+    tmp_path, bucket_store, shardlog
+):
+    lab = CommandLab(tmp_path, bucket_store, shardlog)
+    lab.fill(200)
+    assert lab.lake("publish").code == 0
+    path, *place = lab.file_of(0)
+    bucket_store.archive(lab.target, path)
+    ran = lab.lake("check", "--read", "--json")
+    lab.stream.close()
+    (problem,) = ran.json_lines[0]["problems"]
+    assert (problem["kind"], problem["start"], problem["end"]) == ("unread", *place)
+    assert ran.code == EXIT_UNAVAILABLE
+    assert lab.lake("check").code == 0
 
 
 def test_rows_that_the_table_lost_are_found_with_and_without_reading(published):

@@ -7,9 +7,10 @@ import pytest
 
 from tests.lake.heads.heads_lab import HeadsLab
 from tests.lake.publish.owner_fixtures import lake, owners
+from tests.lake.support.fixtures import bucket_store, s3_server
 from tests.log.fixtures import root
 
-__all__ = ["lab", "lake", "owners", "root"]
+__all__ = ["bucket_store", "lab", "lake", "owners", "root", "s3_server"]
 
 
 @pytest.fixture

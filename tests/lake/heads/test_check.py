@@ -1,11 +1,13 @@
 """`check_lake` says which heads runs are missing or damaged; vacuum leaves all of them."""
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from storage_core.lake import check_lake, vacuum_stream
 from tests.lake.heads.heads_lab import BORN, FULL, SHARD, HeadsLab
+from tests.lake.support.stores import BucketStore
 from tests.log.topics import NAME
 
 
@@ -39,6 +41,18 @@ def test_damaged_run_is_a_problem_that_reading_meets(lab: HeadsLab) -> None:
     assert (problem.kind, problem.start, problem.end, problem.file) == ("heads", 120, 140, path)
     lab.repair()
     assert problems(lab) == []
+
+
+def test_run_that_the_store_does_not_give_keeps_no_other_from_being_read(
+    tmp_path: Path, bucket_store: BucketStore
+) -> None:
+    lab = HeadsLab(tmp_path, bucket_store)
+    lab.publish_each(BORN, 120, 140, 160)
+    bucket_store.archive(lab.target, lab.paths()[0])
+    lab.damage(lab.paths()[1])
+    assert problems(lab) == [(SHARD, "unread", BORN, 120), (SHARD, "heads", 120, 140)]
+    assert problems(lab, read=False) == []
+    lab.release()
 
 
 def test_vacuum_leaves_runs(lab: HeadsLab) -> None:

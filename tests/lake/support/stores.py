@@ -4,6 +4,7 @@ store.target()               a place of its own for a table
 store.target("a", timeout="1s")      the same place each time, with an option
 store.paths(target)          all files below it, as the store itself lists them
 store.write(target, "x", b"")        a file that is not written by delta-rs
+store.archive(target, "x")           a file of a bucket that is listed, and not given any more
 """
 
 import itertools
@@ -127,6 +128,14 @@ class BucketStore:
 
     def delete(self, target: LakeTarget, path: str) -> None:
         self._client.delete_object(Bucket=self.bucket, Key=_key(target, path))
+
+    def archive(self, target: LakeTarget, path: str) -> None:
+        """Move a file to an archive, as a lifecycle rule does: it is listed, and is not given."""
+        key = _key(target, path)
+        source = {"Bucket": self.bucket, "Key": key}
+        self._client.copy_object(
+            Bucket=self.bucket, Key=key, CopySource=source, StorageClass="GLACIER"
+        )
 
 
 def shared_s3_server(place: Path, owner: Process) -> str:

@@ -14,8 +14,8 @@ from connectors.cli.output.progress_bar import progress_bar
 from storage_core.lake import LakeCheck, LakeProblem, check_lake
 
 _COLUMNS: Final = ("shard", "start", "end", "problem", "file")
-# What a repair of files does not make good.
-_OF_LOGS: Final = ("log", "unread")
+# What a repair does not make good.
+_NOT_REPAIRED: Final = ("log", "unread")
 
 
 def check(*, root: Path, stream: str, read: bool, lake_options: Path | None, as_json: bool) -> None:
@@ -54,7 +54,7 @@ def _print(stream: str, report: LakeCheck, *, read: bool) -> None:
         print_line(f"  the next publish adds or removes: {counted(report.pending, 'file')}")
     kinds = {problem.kind for problem in report.problems}
     # No publish or repair writes to a table that names a file of another program.
-    if "foreign" not in kinds and kinds.difference(_OF_LOGS):
+    if "foreign" not in kinds and kinds.difference(_NOT_REPAIRED):
         how = " --read" if read else ""
         print_line(f"  `shardlog lake repair{how}` makes good what somebody has still")
     for line in report.unchecked:

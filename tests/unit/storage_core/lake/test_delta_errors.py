@@ -63,6 +63,16 @@ def raised(error: BaseException) -> ShardlogError:
         ),
         ("301\n<Error><Code>PermanentRedirect</Code></Error>", InvalidRequestError, "another reg"),
         ("builder error\nURL scheme is not allowed", InvalidRequestError, "AWS_ALLOW_HTTP"),
+        (
+            "lacked the privileges\n403 Forbidden\n<Error><Code>InvalidObjectState</Code></Error>",
+            UnavailableError,
+            "in an archive",
+        ),
+        (
+            "409 Conflict\n<Error><Code>BlobArchived</Code></Error>",
+            UnavailableError,
+            "in an archive",
+        ),
         ("Forked process detected - current PID is 1", InvalidRequestError, "spawn it"),
         ("Invalid data type for Delta Lake: Time64(µs)", InvalidRequestError, "no such type"),
         ("Permission denied (os error 13)", InvalidRequestError, "may not use the directory"),
