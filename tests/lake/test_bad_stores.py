@@ -9,11 +9,12 @@ import pytest
 from storage_core import InvalidRequestError, ShardlogError, UnavailableError
 from storage_core.lake.delta import atomic_create
 from storage_core.lake.file_store import store_options
+from storage_core.lake.maintenance.unread import UnreadFileError, one_file_alone
 from storage_core.lake.table import LakeConflictError, LakeTable
 from storage_core.lake.target import LakeTarget, lake_target
 from tests.lake.support.fixtures import ROUNDS_OF_USERS
 from tests.lake.support.proxy import S3Proxy
-from tests.lake.support.stores import KEYS, BucketStore
+from tests.lake.support.stores import KEYS, BucketStore, DirectoryStore
 from tests.lake.support.table_lab import COLUMNS, SHARD, STREAM, TableLab, path_of
 
 WAIT_S = 600.0
@@ -101,6 +102,29 @@ def test_store_that_does_not_answer_is_told(behind, proxy):
 def test_store_that_answers_that_it_cannot_is_told(behind, proxy):
     proxy.fail()
     refused(behind.target(**SHORT), UnavailableError, "answers with an error.*503")
+
+
+def test_file_that_is_not_given_is_told_alone_only_where_others_are_given(behind, proxy, tmp_path):
+    lab = TableLab(behind, behind.target(**SHORT))
+    lab.keep(1)
+    path, into = path_of(1, 1), tmp_path / "file"
+    behind.archive(lab.target, path)
+    with pytest.raises(UnreadFileError, match=f"{path}.* in an archive"), one_file_alone(lab.table):
+        lab.table.get(path, into)
+    proxy.fail()
+    with pytest.raises(UnavailableError, match="503"), one_file_alone(lab.table):
+        lab.table.get(path, into)
+    proxy.refuse_credentials()
+    with pytest.raises(InvalidRequestError, match="credentials"), one_file_alone(lab.table):
+        lab.table.get(path, into)
+
+
+def test_disk_of_this_machine_that_refuses_is_no_fault_of_the_store(tmp_path):
+    lab = TableLab(DirectoryStore(tmp_path))
+    lab.keep(1)
+    with pytest.raises(UnavailableError) as refused, one_file_alone(lab.table):
+        lab.table.get(path_of(1, 1), tmp_path)
+    assert refused.value.path == tmp_path
 
 
 def test_what_cannot_be_uploaded_whole_is_not_there(behind, proxy):

@@ -1,9 +1,12 @@
 """A file that the store does not give, while it gives others: a problem of that file alone."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from storage_core.errors import InvalidRequestError, UnavailableError
+from storage_core.lake.delta.state import log_path
 from storage_core.lake.table import LakeFileGoneError, LakeTable
 
 
@@ -29,6 +32,7 @@ def one_file_alone(table: LakeTable) -> Iterator[None]:
         # Of a disk of this machine the path is told.
         if error.path is not None:
             raise
-        # Raises where the store gives nothing else either.
-        table.commit_ids()
+        # Raises where the store gives nothing else either; that there is no such file is an answer.
+        with TemporaryDirectory() as scratch, suppress(LakeFileGoneError):
+            table.get(log_path(table.version), Path(scratch) / "commit.json")
         raise UnreadFileError(error.message) from error
