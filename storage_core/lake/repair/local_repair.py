@@ -17,6 +17,7 @@ from storage_core.lake.absent.lake_parts import LakeParts
 from storage_core.lake.absent.local_files import delete_local, is_to_go, show_local
 from storage_core.lake.image_names import whole_image_name
 from storage_core.lake.maintenance.local_parts import LocalPart, parts_of_log
+from storage_core.lake.maintenance.unread import UnreadFileError, one_file_alone
 from storage_core.lake.publishing.followed import follower_of
 from storage_core.lake.repair.part_copies import PartCopies, bytes_of
 from storage_core.lake.repair.report import RepairedFile, RepairKind
@@ -105,17 +106,20 @@ class LocalRepair:
             self.nowhere.add(part.entry.digest.hex())
 
     def _from_lake(self, part: Part) -> bool:
-        """Take a part from the store; False if that has another file, or none."""
+        """Take a part from the store; False if that has another file, or none, or keeps it."""
         try:
-            if is_to_go(self.reader, part):
-                self.lake.prove(part)
-                delete_local(part)
-                self._note(part, "left to lake")
-            else:
-                self._write(part, self._in_lake(part))
-                self._note(part, "from lake")
+            with one_file_alone(self.table):
+                if is_to_go(self.reader, part):
+                    self.lake.prove(part)
+                    delete_local(part)
+                    self._note(part, "left to lake")
+                else:
+                    self._write(part, self._in_lake(part))
+                    self._note(part, "from lake")
         except CorruptionError:
             self.damaged.add(self._path(part))
+            return False
+        except UnreadFileError:
             return False
         return True
 

@@ -28,15 +28,15 @@ from storage_core.lake.repair.part_copies import PartCopies
 from storage_core.lake.table import LakeTable
 from storage_core.platform.overriding import override
 from tests.lake.publish.publish_lab import PublishLab
-from tests.lake.support.stores import DirectoryStore
+from tests.lake.support.stores import DirectoryStore, Store
 from tests.log.parts.parts_lab import NAME
 
 
 class RepairLab(PublishLab):
-    """A stream, its lake in a directory, and what was lost of both."""
+    """A stream, its lake, in a directory unless told otherwise, and what was lost of both."""
 
-    def __init__(self, place: Path, **options: Any) -> None:
-        self.store = DirectoryStore(place)
+    def __init__(self, place: Path, store: Store | None = None, **options: Any) -> None:
+        self.store = store or DirectoryStore(place)
         self._place = place
         super().__init__(place, self.store, lake=self.store.target().uri, **options)
 

@@ -8,7 +8,7 @@ import pytest
 from storage_core import CorruptionError, InvalidRequestError, StreamReader, UnavailableError
 from storage_core.lake.image_names import whole_image_name
 from storage_core.lake.publish import publish_stream
-from tests.lake.repair.repair_lab import flipped
+from tests.lake.repair.repair_lab import RepairLab, flipped, path_of
 from tests.log.parts.parts_lab import NAME
 
 
@@ -69,6 +69,25 @@ def test_damaged_part_whose_stored_file_is_damaged_too_stays_and_is_told(lab):
     left = {(problem.kind, problem.start) for problem in done.left.problems}
     assert left == {("part", part.entry.first), ("digest", part.entry.first)}
     assert part.path.read_bytes() == data
+
+
+def test_other_parts_are_repaired_beside_one_that_the_store_does_not_give(
+    root, bucket_store, monkeypatch
+):
+    for name, value in bucket_store.options.items():
+        monkeypatch.setenv(name, value)
+    lab = RepairLab(root, bucket_store).fill_and_publish()
+    lab.fill_and_publish()
+    first, second = [part for part in lab.stream.parts() if part.shard == lab.part().shard][:2]
+    for part in (first, second):
+        lab.damage(part)
+    bucket_store.archive(lab.target, path_of(first))
+    done = lab.try_repair(read=True)
+    lab.stream.close()
+    assert [(file.kind, file.file) for file in done.repaired] == [("from lake", second.path.name)]
+    left = {(problem.kind, problem.start) for problem in done.left.problems}
+    assert left == {("part", first.entry.first), ("unread", first.entry.first)}
+    assert done.errors == ()
 
 
 def test_damaged_part_that_was_rewritten_for_the_table_is_told(lab):
