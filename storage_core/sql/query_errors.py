@@ -17,7 +17,12 @@ from storage_core.sql.part_groups import damaged_part
 # NOTE: how messages of DuckDB (2.0) begin when it cannot decode a file, ours or the caller's.
 _UNREAD: Final = ("invalid error:", "io error:", "internal error:", "serialization error:")
 _READ_FAILED: Final = "failed to read file"
+# NOTE: DuckDB (2.0) makes this of a Ctrl-C, and of one that comes while it calls a file of ours an
+# error with the text of the traceback.
 _INTERRUPTED: Final = "Query interrupted"
+_INTERRUPTED_IN_FILE: Final = re.compile(
+    r"^Traceback .*^KeyboardInterrupt\b", re.DOTALL | re.MULTILINE
+)
 _OUT_OF_MEMORY: Final = "Out of Memory Error"
 _DISK_LIMIT_NAME: Final = "max_temp_directory_size"
 _MEMORY_HINT: Final = (
@@ -55,13 +60,18 @@ def translated() -> Iterator[None]:
     duckdb = import_duckdb()
     try:
         yield
-    except (duckdb.Error, UnicodeDecodeError) as error:
-        raise as_shardlog_error(error) from error
-    except RuntimeError as error:
-        # NOTE: DuckDB (2.0) handles Ctrl-C itself and raises this.
-        if str(error) != _INTERRUPTED:
+    except (duckdb.Error, UnicodeDecodeError, RuntimeError) as error:
+        if is_interrupt(error):
+            raise KeyboardInterrupt from error
+        if isinstance(error, RuntimeError):
             raise
-        raise KeyboardInterrupt from error
+        raise as_shardlog_error(error) from error
+
+
+def is_interrupt(error: Exception) -> bool:
+    """Tell whether an error is Ctrl-C, as DuckDB or Arrow hands it on."""
+    text = str(error)
+    return text == _INTERRUPTED or _INTERRUPTED_IN_FILE.search(text) is not None
 
 
 def as_shardlog_error(error: Exception) -> ShardlogError:

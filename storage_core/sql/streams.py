@@ -117,9 +117,10 @@ class Streams(Closing):
         with ExitStack() as undo:
             undo.callback(self._root.close)
             self._names = self._root.names() if streams is None else list(streams)
-            self.connection = open_engine(options, self._files)
-            undo.callback(self.connection.close)
-            self._json = JsonMacros(self.connection)
+            with translated():
+                self.connection = open_engine(options, self._files)
+                undo.callback(self.connection.close)
+                self._json = JsonMacros(self.connection)
             if not self._has_all_streams:
                 self._load(self._names)
             undo.pop_all()
@@ -242,7 +243,8 @@ class Streams(Closing):
             self._units[name.lower()] = snapshot.unit
 
     def _forget(self, name: str) -> None:
-        self.connection.execute(f"DROP VIEW IF EXISTS {quoted(name)}")
+        with translated():
+            self.connection.execute(f"DROP VIEW IF EXISTS {quoted(name)}")
         self._files.forget(name)
         del self._stale[name.lower()]
         del self._units[name.lower()]
@@ -318,7 +320,7 @@ def query_batches(  # noqa: PLR0913 - one parameter an option
 
 def _streams_in(root: RootStreams, query: str, options: EngineOptions) -> Collection[str]:
     """Return the streams that a query names."""
-    with open_parser(allow_external_access=options.allow_external_access) as parser:
+    with translated(), open_parser(allow_external_access=options.allow_external_access) as parser:
         return parse_query(parser, query, root.names()).streams
 
 

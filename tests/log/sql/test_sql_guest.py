@@ -73,6 +73,50 @@ def test_interrupt_comes_out_of_a_query_as_one(tmp_path, expression, rest):
     assert (ran.returncode, ran.stderr) == (7, "")
 
 
+INTERRUPTED_ANYWHERE = """
+import collections, signal, sys, time
+from storage_core.sql import connect
+
+root, query, tries = sys.argv[1], sys.argv[2], int(sys.argv[3])
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+ends = collections.Counter()
+
+def ask():
+    with connect(root) as streams:
+        streams.sql(query).fetchall()
+        streams.refresh()
+
+ask()
+start = time.perf_counter()
+ask()
+took_s = time.perf_counter() - start
+for number in range(tries):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, took_s * (number + 1) / tries)
+        ask()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        ends["answer"] += 1
+    except KeyboardInterrupt:
+        ends["interrupt"] += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+print(ends["interrupt"])
+"""
+
+
+def test_interrupt_is_one_wherever_it_comes(tmp_path):
+    """DuckDB hands each tenth on as an error of its own, or of a part that it cannot read."""
+    lab = PartsLab(tmp_path)
+    lab.append(np.random.default_rng(1), 10)
+    lab.stream.seal()
+    lab.stream.close()
+    query = f"SELECT count(*) FROM {NAME}"
+    command = [sys.executable, "-c", INTERRUPTED_ANYWHERE, str(tmp_path), query, "60"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_MAX_S, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert int(ran.stdout) > 0
+
+
 MANY = "SELECT list(md5(range::VARCHAR)) AS all FROM range(1_000_000)"
 SORTED = "SELECT range, md5(range::VARCHAR) AS text FROM range(2_000_000) ORDER BY text"
 
