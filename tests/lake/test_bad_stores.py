@@ -8,6 +8,7 @@ import pytest
 
 from storage_core import InvalidRequestError, ShardlogError, UnavailableError
 from storage_core.lake.delta import atomic_create
+from storage_core.lake.delta.state import log_path
 from storage_core.lake.file_store import store_options
 from storage_core.lake.maintenance.unread import UnreadFileError, one_file_alone
 from storage_core.lake.table import LakeConflictError, LakeTable
@@ -110,6 +111,12 @@ def test_file_that_is_not_given_is_told_alone_only_where_others_are_given(behind
     path, into = path_of(1, 1), tmp_path / "file"
     behind.archive(lab.target, path)
     with pytest.raises(UnreadFileError, match=f"{path}.* in an archive"), one_file_alone(lab.table):
+        lab.table.get(path, into)
+    behind.delete(lab.target, log_path(lab.table.version))
+    with pytest.raises(UnreadFileError, match="in an archive"), one_file_alone(lab.table):
+        lab.table.get(path, into)
+    proxy.refuse_files()
+    with pytest.raises(UnreadFileError, match="refuses the credent"), one_file_alone(lab.table):
         lab.table.get(path, into)
     proxy.fail()
     with pytest.raises(UnavailableError, match="503"), one_file_alone(lab.table):

@@ -27,16 +27,12 @@ from typing import Final
 from storage_core.errors import ShardlogError, UnavailableError
 from storage_core.format.part_entry import PartEntry, ShardParts
 from storage_core.format.shard_state import AddressRange
-from storage_core.lake.image_names import ImageName, image_of_path, whole_image_name
-from storage_core.lake.maintenance.addresses import visible_addresses
+from storage_core.lake.image_names import image_of_path, whole_image_name
 from storage_core.lake.maintenance.damaged_logs import log_problem
 from storage_core.lake.maintenance.heads import heads_problems
 from storage_core.lake.maintenance.local_parts import parts_of_log
-from storage_core.lake.maintenance.names import (
-    LakeFile,
-    file_problems,
-    missing_part,
-)
+from storage_core.lake.maintenance.missing_parts import MissingParts
+from storage_core.lake.maintenance.names import LakeFile, file_problems, missing_part
 from storage_core.lake.maintenance.report import LakeCheck, LakeProblem
 from storage_core.lake.maintenance.rows import RowCheck
 from storage_core.lake.publish import target_of
@@ -47,14 +43,13 @@ from storage_core.lake.publishing.mirror import (
     StepLimits,
     base_of,
     next_step,
-    parts_without_files,
 )
 from storage_core.lake.readable_shards import ReadableShards, readable_shards
 from storage_core.lake.status import shard_status
 from storage_core.lake.table import LakeTable
 from storage_core.lake.target import LakeTarget
 from storage_core.parts.progress import OnRows, ignore_rows
-from storage_core.parts.snapshot import Part, listed_parts, parts_in
+from storage_core.parts.snapshot import listed_parts, parts_in
 from storage_core.reader import StreamReader
 
 # How often a shard is compared anew whose parts were deleted meanwhile.
@@ -194,11 +189,8 @@ def _compared_once(
     ]
     compared.problems += _local_problems(reader, table, shard, parts.entries, read=rows is not None)
     stored = [file for file in files if file.stored is not None]
-    outcomes = (
-        _missing(below, parts, names, bounds)
-        if rows is None
-        else rows.problems(stored, below, parts, bounds)
-    )
+    lacking = MissingParts(parts, names, bounds)
+    outcomes = lacking.among(below) if rows is None else rows.problems(stored, below, lacking)
     for outcome in outcomes:
         if isinstance(outcome, PartEntry):
             compared.problems.append(_nowhere(reader, shard, outcome, bounds))
@@ -285,24 +277,3 @@ def _pending(listing: ShardListing) -> int:
     return len(step.removes) + sum(
         piece.end <= listing.begin for added in step.adds for piece in added.pieces
     )
-
-
-def _missing(
-    listed: list[Part], parts: ShardParts, names: dict[str, ImageName], bounds: AddressRange
-) -> Iterator[LakeProblem | PartEntry]:
-    """Yield the parts of which the table has nothing, though they have visible rows.
-
-    Of a part whose file is not here the entry.
-    """
-    without = parts_without_files(parts, names, bounds.start, bounds.end)
-    for part in listed:
-        if part.entry not in without:
-            continue
-        try:
-            visible = visible_addresses(part, parts)
-        except FileNotFoundError:
-            yield part.entry
-            continue
-        count = int(((visible >= bounds.start) & (visible < bounds.end)).sum())
-        if count:
-            yield missing_part(part.shard, part.entry, count, bounds.end)

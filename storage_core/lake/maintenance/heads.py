@@ -5,8 +5,14 @@ from pathlib import Path
 
 from storage_core.errors import CorruptionError, UnsupportedFormatError
 from storage_core.format.shard_state import AddressRange
-from storage_core.lake.heads.run_names import chain_of, runs_of_owner, uncovered
-from storage_core.lake.heads.runs import listed_runs, read_run
+from storage_core.lake.heads.run_names import (
+    chain_of,
+    notes_among,
+    runs_among,
+    runs_of_owner,
+    uncovered,
+)
+from storage_core.lake.heads.runs import read_run, stored_runs
 from storage_core.lake.maintenance.report import LakeProblem
 from storage_core.lake.maintenance.unread import UnreadFileError, one_file_alone
 from storage_core.lake.table import LakeFileGoneError, LakeTable
@@ -26,8 +32,9 @@ def heads_problems(
         scratch: An empty directory, if runs are to be read; None to go by their names.
     """
     # Somebody may have published more since the table was loaded, and merged runs of it.
-    runs = runs_of_owner(listed_runs(table, shard), table.owner(shard))
-    runs = [run for run in runs if run.begin < addresses.end]
+    files = stored_runs(table, shard)
+    valid = runs_of_owner([*runs_among(files), *notes_among(files)], table.owner(shard))
+    runs = [run for run in valid if run.begin < min(run.end, addresses.end)]
     reach = max((run.end for run in runs), default=addresses.end)
     chain = chain_of(runs, addresses.start, reach)
     for missing in uncovered(chain, addresses.start, addresses.end):
@@ -35,7 +42,9 @@ def heads_problems(
         yield LakeProblem(shard, missing.start, missing.end, "heads", message, None)
     if scratch is None:
         return
-    for run in chain:
+    # Those of before are in each run that was written since.
+    notes = [run for run in valid if run.begin == run.end == addresses.end]
+    for run in (*chain, *notes):
         try:
             with one_file_alone(table):
                 read_run(table, run, scratch)

@@ -1,6 +1,7 @@
 """What a check of a stream's table found, and what a vacuum of it deleted."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Literal
 
 # What is wrong: a file that the store lacks or has otherwise, one whose name says what is not so,
@@ -76,6 +77,17 @@ class LakeCheck:
     def is_clean(self) -> bool:
         """Whether nothing is wrong."""
         return not self.problems
+
+    @property
+    def files_unread(self) -> int:
+        """How many files the store does not give, of those that were to be read."""
+        return sum(problem.kind == "unread" and bool(problem.file) for problem in self.problems)
+
+    def beside(self, problems: Iterable[LakeProblem]) -> "LakeCheck":
+        """Return this check with what was met otherwise of the files that it tells nothing of."""
+        told = {(problem.kind, problem.file) for problem in self.problems}
+        others = [problem for problem in problems if (problem.kind, problem.file) not in told]
+        return replace(self, problems=(*self.problems, *others))
 
 
 @dataclass(frozen=True, slots=True)

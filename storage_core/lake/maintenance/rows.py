@@ -5,7 +5,7 @@ is in one of the files, and in no two. Rows that only the files have were hidden
 deleted, since they were published. So at once the addresses of one such group are in memory.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -13,9 +13,9 @@ from typing import Final
 import numpy as np
 
 from storage_core.errors import CorruptionError
-from storage_core.format.part_entry import PartEntry, ShardParts
-from storage_core.format.shard_state import AddressRange
-from storage_core.lake.maintenance.addresses import Addresses, file_addresses, visible_addresses
+from storage_core.format.part_entry import PartEntry
+from storage_core.lake.maintenance.addresses import Addresses, file_addresses
+from storage_core.lake.maintenance.missing_parts import MissingParts, Outcome
 from storage_core.lake.maintenance.names import LakeFile
 from storage_core.lake.maintenance.report import LakeProblem
 from storage_core.lake.maintenance.unread import UnreadFileError, one_file_alone
@@ -34,6 +34,11 @@ class _Group:
     last: int
     files: list[LakeFile] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
+
+    @property
+    def shard(self) -> int:
+        """The shard that they are of."""
+        return self.files[0].name.shard if self.files else self.parts[0].shard
 
 
 class RowCheck:
@@ -58,18 +63,17 @@ class RowCheck:
         self,
         files: Iterable[LakeFile],
         listed: Iterable[Part],
-        parts: ShardParts,
-        bounds: AddressRange,
-    ) -> Iterator[LakeProblem | PartEntry | str]:
+        lacking: MissingParts,
+    ) -> Iterator[Outcome]:
         """Yield what is wrong, as texts what could not be compared, and parts that are nowhere.
 
-        A part whose file only the lake has is proven by that file's digest.
+        A part whose file only the lake has is proven by that file's digest. Beside a file that is
+        not what it is to be, or cannot be read, parts are compared by names alone.
 
         Args:
             files: The files of a shard that the store has.
             listed: Its parts.
-            parts: Its part list.
-            bounds: The addresses that both the table and the parts are to have.
+            lacking: Which of them the table lacks, and what of each it is to have.
         """
         for group in _groups(files, listed):
             addresses = []
@@ -80,8 +84,12 @@ class RowCheck:
                 except _DifferentFileError as different:
                     is_proven = False
                     yield different.problem
+            published = np.concatenate([np.empty(0, np.int64), *addresses])
+            yield from _twice(group, published)
             if is_proven:
-                yield from _compared(group, addresses, parts, bounds)
+                yield from _compared(group, published, lacking)
+            else:
+                yield from lacking.among(group.parts)
 
     def file_problems(self, files: Iterable[LakeFile]) -> Iterator[LakeProblem]:
         """Yield what is wrong with files of a shard beside their names alone."""
@@ -149,30 +157,27 @@ def _groups(files: Iterable[LakeFile], listed: Iterable[Part]) -> Iterator[_Grou
         yield group
 
 
-def _compared(
-    group: _Group, addresses: Sequence[Addresses], parts: ShardParts, bounds: AddressRange
-) -> Iterator[LakeProblem | PartEntry | str]:
-    """Yield the rows of a group that the table has twice, or lacks."""
-    proven = {file.name.entry_digest for file in group.files}
-    published = np.concatenate([np.empty(0, np.int64), *addresses])
+def _twice(group: _Group, published: Addresses) -> Iterator[LakeProblem]:
+    """Yield the rows that several files of a group have."""
     distinct, counts = np.unique(published, return_counts=True)
-    shard = group.files[0].name.shard if group.files else group.parts[0].shard
     if len(distinct) < len(published):
-        yield _rows_problem(shard, distinct[counts > 1], "twice")
+        yield _rows_problem(group.shard, distinct[counts > 1], "twice")
+
+
+def _compared(group: _Group, published: Addresses, lacking: MissingParts) -> Iterator[Outcome]:
+    """Yield the rows of a group's parts that its files lack."""
+    proven = {file.name.entry_digest for file in group.files}
     for part in group.parts:
-        try:
-            visible = visible_addresses(part, parts)
-        except CorruptionError as error:
-            yield f"shard {shard}: {part.entry.file_name} cannot be read: {error.message}"
-            continue
-        except FileNotFoundError:
-            if part.entry.digest.hex() not in proven:
-                yield part.entry
-            continue
-        visible = visible[(visible >= bounds.start) & (visible < bounds.end)]
-        lacking = np.setdiff1d(visible, distinct)
-        if len(lacking):
-            yield _rows_problem(shard, lacking, "missing")
+        visible = lacking.visible(part)
+        if isinstance(visible, str):
+            yield visible
+        elif isinstance(visible, PartEntry):
+            if visible.digest.hex() not in proven:
+                yield visible
+        else:
+            missing = np.setdiff1d(visible, published)
+            if len(missing):
+                yield _rows_problem(group.shard, missing, "missing")
 
 
 def _rows_problem(shard: int, addresses: Addresses, kind: str) -> LakeProblem:

@@ -17,6 +17,7 @@ from storage_core.lake.absent.lake_parts import LakeParts
 from storage_core.lake.absent.local_files import delete_local, is_to_go, show_local
 from storage_core.lake.image_names import whole_image_name
 from storage_core.lake.maintenance.local_parts import LocalPart, parts_of_log
+from storage_core.lake.maintenance.report import LakeProblem
 from storage_core.lake.maintenance.unread import UnreadFileError, one_file_alone
 from storage_core.lake.publishing.followed import follower_of
 from storage_core.lake.repair.part_copies import PartCopies, bytes_of
@@ -51,6 +52,7 @@ class LocalRepair:
         damaged_here: Shards and names of files that were found damaged on this machine.
         repaired: What was made good.
         nowhere: Digests of parts that nobody has.
+        unread: What the store does not give, though it gives others.
     """
 
     reader: StreamReader
@@ -61,6 +63,7 @@ class LocalRepair:
     damaged_here: Collection[tuple[int, str]]
     repaired: list[RepairedFile] = field(default_factory=list)
     nowhere: set[str] = field(default_factory=set)
+    unread: list[LakeProblem] = field(default_factory=list)
 
     def repair(self, shard: int, entries: Iterable[PartEntry]) -> None:
         """Make the parts of a shard good, one after the other; durable on return.
@@ -119,7 +122,8 @@ class LocalRepair:
         except CorruptionError:
             self.damaged.add(self._path(part))
             return False
-        except UnreadFileError:
+        except UnreadFileError as error:
+            self.unread.append(self._problem(part, str(error)))
             return False
         return True
 
@@ -166,6 +170,10 @@ class LocalRepair:
         entry = part.entry
         done = RepairedFile(part.shard, entry.first, entry.last + 1, kind, entry.file_name, source)
         self.repaired.append(done)
+
+    def _problem(self, part: Part, message: str) -> LakeProblem:
+        entry, path = part.entry, self._path(part)
+        return LakeProblem(part.shard, entry.first, entry.last + 1, "unread", message, path)
 
     def _path(self, part: Part) -> str:
         return whole_image_name(part.shard, part.entry)

@@ -93,6 +93,7 @@ def repair_lake(  # noqa: PLR0913 - how a call is bounded and followed
         uploaded = [file for shard in published for file in _uploaded(shard)]
         runs = sum(shard.runs_written for shard in published)
     after = check_lake(root, name, target, read=read, on_rows=on_rows)  # 4
+    after = after.beside(local.unread)
     repaired = (*local.repaired, *uploaded)
     return LakeRepair(repaired, runs, after, tuple(done.errors.values()))
 

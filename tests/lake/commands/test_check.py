@@ -147,6 +147,24 @@ def test_file_that_the_store_does_not_give_keeps_no_other_from_being_read(
     assert "the digest that its name tells" in ran.lines[2]
 
 
+def test_rows_that_the_table_lacks_or_has_twice_are_told_beside_a_file_that_the_store_does_not_give(
+    tmp_path, bucket_store, shardlog
+):
+    lab = CommandLab(tmp_path, bucket_store, shardlog)
+    lab.fill(200)
+    assert lab.lake("publish").code == 0
+    table = lab.opened_table()
+    archived, lost, twice, *_ = sorted(table.files(0))
+    bucket_store.archive(lab.target, archived)
+    table.commit(0, [], [lost], lab.published()[0])
+    assert {kind for kind, *_ in problems(lab)} == {"missing"}
+    assert {kind for kind, *_ in problems(lab, "--read")} == {"missing", "unread"}
+    assert "; 1 file could not be read" in lab.lake("check", "--read").out
+    copy_of_file(lab, twice)
+    assert {"twice", "unread"} <= {kind for kind, *_ in problems(lab, "--read")}
+    lab.stream.close()
+
+
 def test_check_of_files_that_the_store_does_not_give_now_is_to_be_tried_again(
     tmp_path, bucket_store, shardlog
 ):
@@ -187,13 +205,18 @@ def test_table_that_another_program_rewrote_is_to_be_restored_and_not_repaired(p
 
 def test_rows_that_the_table_has_twice_are_found_by_reading(published):
     path, start, end = published.file_of(0)
-    copy = f"shard=0/{start:020}-{end - 1:020}-{'b' * 32}-{digest_of(path)}.parquet"
-    published.store.write(published.target, copy, published.store.read(published.target, path))
-    table = published.opened_table()
-    size = table.files(0)[path]
-    added = TableFile(copy, size, table.rows(0)[path], "{}", is_new=False)
-    table.commit(0, [added], [], published.published()[0])
+    copy_of_file(published, path)
     assert problems(published, "--read") == [("twice", start, end)]
+
+
+def copy_of_file(lab, path):
+    """Let the table name a copy of a file of shard 0 too."""
+    table = lab.opened_table()
+    addresses, digest = path[: path.rindex("-")], digest_of(path)
+    copy = f"{addresses}-{'b' * 32}-{digest}.parquet"
+    lab.store.write(lab.target, copy, lab.store.read(lab.target, path))
+    added = TableFile(copy, table.files(0)[path], table.rows(0)[path], "{}", is_new=False)
+    table.commit(0, [added], [], lab.published()[0])
 
 
 def digest_of(path):

@@ -16,7 +16,8 @@ from storage_core.format.keys import INT64_MIN
 from storage_core.lake.app_id import stream_of
 from storage_core.lake.heads.run_heads import heads_of_rows, merged_heads
 from storage_core.lake.heads.run_merging import NEIGHBOURS
-from storage_core.lake.heads.runs import ShardHeadsRead, listed_runs, read_runs
+from storage_core.lake.heads.run_names import notes_among
+from storage_core.lake.heads.runs import ShardHeadsRead, listed_runs, read_runs, stored_runs
 from storage_core.lake.publish import publish_stream
 from storage_core.lake.publishing.report import ShardPublished
 from storage_core.lake.repair.repair import repair_lake
@@ -98,6 +99,10 @@ class HeadsLab:
     def paths(self) -> list[str]:
         """Return the paths of all runs."""
         return [run.path for run in listed_runs(self.table(), SHARD)]
+
+    def paths_of_notes(self) -> list[str]:
+        """Return the paths of runs that have notes alone."""
+        return [run.path for run in notes_among(stored_runs(self.table(), SHARD))]
 
     def damage(self, path: str) -> None:
         """Let a byte of a run be another."""

@@ -55,6 +55,24 @@ def test_run_that_the_store_does_not_give_keeps_no_other_from_being_read(
     lab.release()
 
 
+def test_notes_that_the_store_does_not_give_are_told(
+    tmp_path: Path, bucket_store: BucketStore
+) -> None:
+    lab = HeadsLab(tmp_path, bucket_store)
+    lab.publish_each(BORN, 120, 140, 160)
+    lab.copy.stream.alter(records_max=20)
+    lab.copy.stream.expire()
+    lab.publish()
+    (notes,) = lab.paths_of_notes()
+    assert problems(lab) == []
+    data = bucket_store.read(lab.target, notes)
+    bucket_store.archive(lab.target, notes)
+    assert problems(lab) == [(SHARD, "unread", 160, 160)]
+    bucket_store.write(lab.target, notes, data[:-1])
+    assert problems(lab) == [(SHARD, "heads", 160, 160)]
+    lab.release()
+
+
 def test_vacuum_leaves_runs(lab: HeadsLab) -> None:
     lab.publish_each(*FULL)
     lab.publish_each(FULL[-1], FULL[-1] + 10)

@@ -71,23 +71,48 @@ def test_damaged_part_whose_stored_file_is_damaged_too_stays_and_is_told(lab):
     assert part.path.read_bytes() == data
 
 
-def test_other_parts_are_repaired_beside_one_that_the_store_does_not_give(
-    root, bucket_store, monkeypatch
-):
+@pytest.fixture
+def in_bucket(root, bucket_store, monkeypatch):
+    """A lab whose table is in a bucket, of which files can be archived."""
     for name, value in bucket_store.options.items():
         monkeypatch.setenv(name, value)
-    lab = RepairLab(root, bucket_store).fill_and_publish()
-    lab.fill_and_publish()
+    lab = RepairLab(root, bucket_store)
+    yield lab
+    lab.stream.close()
+
+
+def test_other_parts_are_repaired_beside_one_that_the_store_does_not_give(in_bucket):
+    lab = in_bucket.fill_and_publish().fill_and_publish()
     first, second = [part for part in lab.stream.parts() if part.shard == lab.part().shard][:2]
     for part in (first, second):
         lab.damage(part)
-    bucket_store.archive(lab.target, path_of(first))
+    lab.store.archive(lab.target, path_of(first))
     done = lab.try_repair(read=True)
-    lab.stream.close()
     assert [(file.kind, file.file) for file in done.repaired] == [("from lake", second.path.name)]
     left = {(problem.kind, problem.start) for problem in done.left.problems}
     assert left == {("part", first.entry.first), ("unread", first.entry.first)}
     assert done.errors == ()
+
+
+def test_repair_that_reads_nothing_tells_what_the_store_did_not_give(in_bucket):
+    part = in_bucket.fill_and_publish().part()
+    part.path.write_bytes(part.path.read_bytes()[:-1])
+    in_bucket.store.archive(in_bucket.target, path_of(part))
+    left = in_bucket.try_repair().left
+    assert {(problem.kind, problem.file) for problem in left.problems} == {
+        ("part", part.path.name),
+        ("unread", path_of(part)),
+    }
+
+
+def test_part_that_the_store_does_not_give_is_taken_from_a_copy(in_bucket):
+    part = in_bucket.fill_and_publish().part()
+    copy = in_bucket.copied_root()
+    in_bucket.damage(part)
+    in_bucket.store.archive(in_bucket.target, path_of(part))
+    done = in_bucket.try_repair(read=True, roots=[copy])
+    assert [(file.kind, file.file) for file in done.repaired] == [("from copy", part.path.name)]
+    assert {problem.kind for problem in done.left.problems} == {"unread"}
 
 
 def test_damaged_part_that_was_rewritten_for_the_table_is_told(lab):

@@ -9,6 +9,7 @@ with S3Proxy(url) as proxy:        all is passed on
     proxy.stall()                  none is answered
     proxy.cut_uploads()            connections end in the middle of what is uploaded
     proxy.lose_answers(2)          the next two commits are taken, and nobody is told
+    proxy.refuse_files()           nobody may read or write the shards' files
     proxy.fail_behind_commit()     as fail(), of the shards' files, once a commit was taken
     proxy.misbehave(7)             some of each of these, and delays, as the chance of a seed has it
     proxy.pass_on()                as at the beginning
@@ -85,6 +86,9 @@ class S3Proxy:
 
     def lose_answers(self, count: int) -> None:
         self._set("lose answers", count)
+
+    def refuse_files(self) -> None:
+        self._set("refuse files")
 
     def fail_behind_commit(self) -> None:
         self._set("fail behind commit")
@@ -201,7 +205,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._cut()
             return
         body = self.rfile.read(size)
-        if mode == "refuse credentials":
+        if mode == "refuse credentials" or (mode == "refuse files" and _is_of_file(self.path)):
             self._answer(403, {}, _REFUSED)
         elif "fail" in (mishap, mode) or (mode == "fail of files" and _is_of_file(self.path)):
             self._answer(503, {}, b"")

@@ -48,6 +48,8 @@ def _print(stream: str, report: LakeCheck, *, read: bool) -> None:
     files, rows = counted(report.files, "file"), counted(report.rows, "row")
     print_line(f"{stream}: version {report.version} of {report.uri}: {verdict}")
     how = f"read whole, {format_bytes(report.bytes_read)}" if read else "by name, size and count"
+    if report.files_unread:
+        how += f"; {counted(report.files_unread, 'file')} could not be read"
     print_line(f"  compared: {files} of {rows}, {how}")
     print_unpublished(report)
     if report.pending:
