@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+from deltalake import DeltaTable
 
 from storage_core import SchemaEntry, Stream, StreamOptions, StreamOrigin, StreamReader
 from storage_core.avro import AvroSchema, encode_batch, frame_of
@@ -171,7 +172,8 @@ class EnginesLab:
         if with_log:
             table.expire_history(timedelta(0))
         else:
-            table._set_properties(history_properties(timedelta(0)))
+            properties = history_properties(timedelta(0))
+            DeltaTable(self.target.uri).alter.set_table_properties(properties)
         assert table.vacuum(timedelta(0), dry_run=False)
 
     def take_over(self) -> None:
