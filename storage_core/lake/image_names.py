@@ -16,9 +16,10 @@ from storage_core.format.part_entry import PartEntry
 
 # The column by which a table is partitioned.
 SHARD: Final = "shard"
-_DIRECTORY: Final = re.compile(rf"{SHARD}=\d+")
+_DIRECTORY: Final = re.compile(rf"{SHARD}=(0|[1-9]\d*)", re.ASCII)
 _NAME: Final = re.compile(
-    rf"{SHARD}=(\d+)/(\d{{20}})-(\d{{20}})-([0-9a-f]{{32}})(?:-([0-9a-f]{{32}}))?\.parquet"
+    rf"{_DIRECTORY.pattern}/(\d{{20}})-(\d{{20}})-([0-9a-f]{{32}})(?:-([0-9a-f]{{32}}))?\.parquet",
+    re.ASCII,
 )
 
 
@@ -51,6 +52,12 @@ def is_shard_directory(path: str) -> bool:
     return _DIRECTORY.fullmatch(path) is not None
 
 
+def shard_of_path(path: str) -> int | None:
+    """Return the shard in whose directory a file lies, whoever wrote it; None if in none."""
+    match = _DIRECTORY.fullmatch(path.partition("/")[0])
+    return None if match is None else int(match[1])
+
+
 def image_name(
     shard: int, entry: PartEntry, first: int, last: int, rewritten_digest: str | None = None
 ) -> str:
@@ -81,13 +88,18 @@ def image_of_path(path: str) -> ImageName:
     """
     match = _NAME.fullmatch(path)
     if match is None:
-        message = (
-            f"{path} in the table is no file of shardlog: another program has written there; "
-            "restore the version before it (Delta's RESTORE), then publish again"
-        )
-        raise InvalidRequestError(message)
+        raise foreign_file(path)
     shard, first, last, entry_digest, rewritten_digest = match.groups()
     return ImageName(int(shard), int(first), int(last), entry_digest, rewritten_digest)
+
+
+def foreign_file(path: str) -> InvalidRequestError:
+    """Return the error of a file that a version names and another program wrote."""
+    message = (
+        f"{path} in the table is no file of shardlog: another program has written there; "
+        "restore the version before it (Delta's RESTORE), then publish again"
+    )
+    return InvalidRequestError(message)
 
 
 def is_image_path(path: str) -> bool:

@@ -162,15 +162,17 @@ class LakeTable:
             shard: The shard whose files; None for those of all.
         """
         with self._errors("listing the table's files"):
-            loaded = self._loaded
-            return dict(loaded.sizes if shard is None else loaded.shard_sizes(shard))
+            return dict(self._loaded.sizes_of(shard))
+
+    def foreign_files(self) -> list[str]:
+        """Return the paths of the table's files that another program wrote, in order."""
+        with self._errors("listing the table's files"):
+            return self._loaded.foreign_files
 
     def rows(self, shard: int) -> dict[str, int]:
         """Return how many rows files of a shard have, of those whose statistics say so."""
         with self._errors("reading the table's statistics"):
-            rows = row_counts(self._delta)
-        directory = shard_directory(shard)
-        return {path: count for path, count in rows.items() if path.startswith(directory)}
+            return row_counts(self._delta, shard_directory(shard))
 
     def stored(self, shard: int) -> dict[str, int]:
         """Return the paths and sizes of what the store has in a shard's directory."""
@@ -281,8 +283,9 @@ class LakeTable:
                     break
                 if not isinstance(error, LakeConflictError):
                     raise
-                after = {shard: self._shard_files(shard) for shard in left}
-                left = {shard: of for shard, of in left.items() if after[shard] == before[shard]}
+                # A version that another program wrote is followed by none.
+                same = [] if self.foreign_files() else [*left]
+                left = {at: left[at] for at in same if self._shard_files(at) == before[at]}
                 if not left:
                     break
             else:
@@ -376,7 +379,8 @@ class LakeTable:
         """
         wanted = history_properties(keep)
         if not wanted.items() <= self._delta.metadata().configuration.items():
-            self._set_properties(wanted)
+            with self._altering("setting how long versions are kept"):
+                self._delta.alter.set_table_properties(wanted, commit_properties=once())
         self.checkpoint()
         with self._errors("deleting old versions of the log"):
             self._delta.cleanup_metadata()
@@ -417,10 +421,6 @@ class LakeTable:
         if not dry_run:
             self._store.delete(file.path)
         return True
-
-    def _set_properties(self, properties: Mapping[str, str]) -> None:
-        with self._altering("setting how long versions are kept"):
-            self._delta.alter.set_table_properties(dict(properties), commit_properties=once())
 
     def _is_commit(self, version: int, commit_id: str) -> bool:
         """Tell whether a version is the commit of an id: another owner's may change the same."""

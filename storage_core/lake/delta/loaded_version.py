@@ -12,7 +12,7 @@ from storage_core.lake.app_id import LakeStream
 from storage_core.lake.delta.commits import commit_id_of, is_same_commit, naming
 from storage_core.lake.delta.shard_notes import ShardNote, ShardNotes, newest_notes
 from storage_core.lake.delta.state import file_sizes
-from storage_core.lake.image_names import shard_directory
+from storage_core.lake.image_names import is_image_path, shard_directory
 
 # So many commits are looked through for a note, which the newest has nearly always.
 _LOOKED_THROUGH: Final = 10
@@ -32,6 +32,7 @@ class LoadedVersion:
         self._stream = stream
         self._sizes: dict[str, int] | None = None
         self._by_directory: dict[str, dict[str, int]] = {}
+        self._foreign: list[str] = []
         commits: list[dict[str, Any]] = []
         notes: ShardNotes | None = None
         for count in (1, _LOOKED_THROUGH):
@@ -53,11 +54,18 @@ class LoadedVersion:
                 directory = path[: path.find("/") + 1]
                 by_directory.setdefault(directory, {})[path] = size
             self._by_directory = by_directory
+            self._foreign = sorted(path for path in self._sizes if not is_image_path(path))
         return self._sizes
 
-    def shard_sizes(self, shard: int) -> dict[str, int]:
-        """Return the path of each file of a shard, and how many bytes it has."""
-        return self._by_directory.get(shard_directory(shard), {}) if self.sizes else {}
+    def sizes_of(self, shard: int | None) -> dict[str, int]:
+        """Return the path of each file of a shard, and how many bytes it has; None: of all."""
+        sizes = self.sizes
+        return sizes if shard is None else self._by_directory.get(shard_directory(shard), {})
+
+    @property
+    def foreign_files(self) -> list[str]:
+        """The paths of files that another program wrote, wherever they lie, in order."""
+        return self._foreign if self.sizes else []
 
     def note(self, shard: int) -> ShardNote:
         """Return up to where a shard is published, and by whom."""

@@ -19,12 +19,12 @@ def file_sizes(delta: DeltaTable) -> dict[str, int]:
     return delta._table.get_add_file_sizes()  # noqa: SLF001 - the public name gives URIs, without sizes
 
 
-def row_counts(delta: DeltaTable) -> dict[str, int]:
-    """Return how many rows files of the loaded version have, of those whose statistics say so."""
+def row_counts(delta: DeltaTable, directory: str) -> dict[str, int]:
+    """Return how many rows files in a directory have, of those whose statistics say so."""
     actions = pa.table(delta.get_add_actions(flatten=True))
     paths, counts = (actions.column(name).to_pylist() for name in ("path", "num_records"))
     rows = zip(map(str, paths), counts, strict=True)
-    return {path: count for path, count in rows if count is not None}
+    return {path: count for path, count in rows if count is not None and path.startswith(directory)}
 
 
 def latest_version(delta: DeltaTable) -> int:

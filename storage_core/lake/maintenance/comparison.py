@@ -9,6 +9,8 @@
    each once.
 5. Of a stream that copies a topic: its heads runs cover what is published; read whole, if wanted.
 
+Files that another program wrote are told wherever they lie, and compared with nothing.
+
 A shard whose log cannot be read is a problem, and keeps no other from being compared; of it the
 table's files are compared with the store alone.
 
@@ -24,11 +26,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from storage_core.errors import ShardlogError, UnavailableError
+from storage_core.errors import UnavailableError
 from storage_core.format.part_entry import PartEntry, ShardParts
 from storage_core.format.shard_state import AddressRange
-from storage_core.lake.image_names import image_of_path, whole_image_name
+from storage_core.lake.image_names import image_of_path, is_image_path, whole_image_name
 from storage_core.lake.maintenance.damaged_logs import log_problem
+from storage_core.lake.maintenance.foreign_files import foreign_problems
 from storage_core.lake.maintenance.heads import heads_problems
 from storage_core.lake.maintenance.local_parts import parts_of_log
 from storage_core.lake.maintenance.missing_parts import MissingParts
@@ -113,6 +116,8 @@ def check_lake(
             if table is not None:
                 compared.add(_checked_shard(opened, table, shard, rows))
             compared.problems += log_problem(opened, table, shard, str(root))
+        if table is not None:
+            compared.problems[:0] = foreign_problems(table)
         return _report(place, table, compared, 0 if rows is None else rows.bytes_read)
 
 
@@ -250,23 +255,18 @@ def _nowhere(
 
 
 def _counted_files(table: LakeTable, shard: int, compared: _Compared) -> list[LakeFile]:
-    files = list(_files_of(table, shard, compared))
+    files = list(_files_of(table, shard))
     compared.files = len(files)
     compared.rows = sum(file.rows or 0 for file in files)
     return files
 
 
-def _files_of(table: LakeTable, shard: int, compared: _Compared) -> Iterator[LakeFile]:
-    """Yield the files of a shard whose names say what they are; of others, tell."""
+def _files_of(table: LakeTable, shard: int) -> Iterator[LakeFile]:
+    """Yield the files of a shard whose names say what they are."""
     sizes, rows, stored = table.files(shard), table.rows(shard), table.stored(shard)
     for path, size in sizes.items():
-        try:
-            name = image_of_path(path)
-        except ShardlogError as error:
-            problem = LakeProblem(shard, None, None, "foreign", error.message, path)
-            compared.problems.append(problem)
-            continue
-        yield LakeFile(path, name, size, rows.get(path), stored.get(path))
+        if is_image_path(path):
+            yield LakeFile(path, image_of_path(path), size, rows.get(path), stored.get(path))
 
 
 def _pending(listing: ShardListing) -> int:

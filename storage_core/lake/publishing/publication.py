@@ -27,6 +27,7 @@ from storage_core.lake.heads.shard_runs import HeadsRuns
 from storage_core.lake.image import Image, images
 from storage_core.lake.image_names import image_of_path
 from storage_core.lake.maintenance.addresses import visible_addresses
+from storage_core.lake.maintenance.foreign_files import refuse_foreign_files
 from storage_core.lake.publishing.consent import Consent
 from storage_core.lake.publishing.followed import follower_of
 from storage_core.lake.publishing.local_deletion import with_files_gone, with_logs_removed
@@ -182,6 +183,7 @@ class Publication:
         """Return the table as it is now; None where this root has published none there.
 
         Raises:
+            InvalidRequestError: Another program wrote it.
             UnavailableError: There is none, and it has; or the store does not answer.
         """
         if self._table is None:
@@ -190,6 +192,8 @@ class Publication:
             self._table.reload()
         self._is_fresh = False
         self._saw_version()
+        if self._table is not None:
+            refuse_foreign_files(self._table)
         return self._table
 
     def parts(self, shard: int) -> ShardParts:

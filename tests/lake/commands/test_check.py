@@ -5,9 +5,10 @@ from datetime import timedelta
 import pytest
 from deltalake import DeltaTable
 
-from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_UNAVAILABLE
+from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_UNAVAILABLE, EXIT_USAGE
 from storage_core.lake.shard_change import TableFile
 from tests.lake.commands.command_lab import CommandLab
+from tests.lake.support.foreign_writers import add_outside_of_directories, move_shard_1
 from tests.log.parts.parts_lab import NAME
 
 ORPHAN = f"shard=0/{1:020}-{2:020}-{'a' * 32}.parquet"
@@ -200,6 +201,25 @@ def test_table_that_another_program_rewrote_is_to_be_restored_and_not_repaired(p
     assert {kind for kind, *_ in problems(published)} == {"foreign", "missing"}
     assert "restore the version before it" in published.lake("repair").err
     table.restore(version)
+    assert problems(published, "--read") == []
+
+
+@pytest.mark.parametrize("write", [add_outside_of_directories, move_shard_1])
+def test_file_of_another_program_is_told_by_a_line_wherever_it_lies(published, write):
+    version = published.opened().version()
+    write(published.opened())
+    for arguments in ((), ("--read",)):
+        ran = published.lake("check", *arguments)
+        (line,) = (line for line in ran.lines if "no file of shardlog" in line)
+        assert "restore the version before it" in line
+        assert (ran.code, "lake repair" in ran.out) == (EXIT_DAMAGE, False)
+        kinds = [kind for kind, *_ in problems(published, *arguments)]
+        assert kinds.count("foreign") == 1
+    for verb in ("publish", "repair"):
+        refused = published.lake(verb)
+        assert (refused.code, refused.err.count("\n")) == (EXIT_USAGE, 1)
+        assert "restore the version before it" in refused.err
+    published.opened().restore(version)
     assert problems(published, "--read") == []
 
 

@@ -41,6 +41,7 @@ def test_names_of_a_shard_ascend_as_addresses_do():
         "shard=1/part-00000.snappy.parquet",
         f"shard=1/{1:020}-{2:020}.parquet",
         f"{1:020}-{2:020}-{'0' * 32}.parquet",
+        f"shard=01/{1:020}-{2:020}-{'0' * 32}.parquet",
         f"shard=1/{1:020}-{2:020}-{'0' * 32}-{'0' * 31}.parquet",
         f"shard=1/{1:020}-{2:020}-{'0' * 32}.parquet.tmp",
         "",
