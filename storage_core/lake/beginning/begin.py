@@ -45,6 +45,7 @@ from storage_core.lake.beginning.wide_windows import windows_of
 from storage_core.lake.file_store import FileStore
 from storage_core.lake.heads.run_notes import RunNotes, RunSettings
 from storage_core.lake.heads.runs import ShardHeadsRead, read_runs
+from storage_core.lake.maintenance.foreign_files import refuse_foreign_files
 from storage_core.lake.publishing.notes import LakeNote, LakeNotes
 from storage_core.lake.table import LakeTable
 from storage_core.lake.target import LakeTarget
@@ -132,7 +133,8 @@ def begin_from_lake(  # noqa: PLR0913 - what a call is told
         What began, by shard; shards that were never published are left out.
 
     Raises:
-        InvalidRequestError: There is no such stream, or it has no lake, or no origin.
+        InvalidRequestError: There is no such stream, or it has no lake, or no origin; or another
+            program wrote the table.
         ForeignDataError: The table is of another stream, or of other settings than this one's.
         CorruptionError: A file is damaged or missing in the store.
         ShardLockedError: A writer holds a shard.
@@ -225,6 +227,7 @@ class _Course:
                 # It was asked before: another table has come in the place of that.
                 message = "the table was made anew meanwhile; try again"
                 raise UnavailableError(message)
+            refuse_foreign_files(table)
             read = read_runs(table, shard, 0, published)
             table.reload()
             if (table.published(shard), table.files(shard)) == (published, files):

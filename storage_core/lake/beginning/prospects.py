@@ -12,6 +12,7 @@ from pathlib import Path
 from storage_core.catalog.owners import shard_progress
 from storage_core.format.shard_state import AddressRange
 from storage_core.lake.beginning.positions import origin_table
+from storage_core.lake.maintenance.foreign_files import refuse_foreign_files
 from storage_core.lake.target import LakeTarget
 
 
@@ -58,11 +59,14 @@ def begin_prospects(
         target: Where the table is, as the stream's option `lake` says; if None by that option.
 
     Raises:
-        InvalidRequestError: There is no such stream, or it has no lake, or no origin.
+        InvalidRequestError: There is no such stream, or it has no lake, or no origin; or another
+            program wrote the table.
         ForeignDataError: What lies there is another stream's table, or none of shardlog.
         UnavailableError: The store does not answer.
     """
     _, _, table = origin_table(root, name, target)
+    if table is not None:
+        refuse_foreign_files(table)
     logs = shard_progress(Path(root), name)
     return tuple(
         BeginProspect(

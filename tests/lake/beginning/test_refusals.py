@@ -3,6 +3,7 @@
 import shutil
 
 import pytest
+from deltalake import DeltaTable
 
 from storage_core import (
     CorruptionError,
@@ -59,6 +60,23 @@ def test_stream_of_other_settings_is_refused(lab, options, message):
     with pytest.raises(ForeignDataError, match=message):
         begin(heir)
     assert not list(heir.root.rglob("shard-*"))
+
+
+@pytest.mark.parametrize("shard", [SHARD, 99])
+def test_table_that_another_program_wrote_is_refused_until_it_is_restored(lab, shard):
+    lab.published(50)
+    table = DeltaTable(lab.target.uri)
+    version, heir = table.version(), lab.new_root()
+    table.update(updates={"shard": str(shard)})
+    for ask in (begin_from_lake, begin_prospects):
+        with pytest.raises(InvalidRequestError, match=r"another program .*RESTORE"):
+            ask(heir.root, NAME, [SHARD])
+    assert not list(heir.root.rglob("shard-*"))
+    # Who has a log of the shard goes on with it.
+    assert lake_positions(lab.owner.root, NAME, [SHARD])[SHARD].is_own
+    table.restore(version)
+    lab.take_over(heir)
+    lab.check()
 
 
 def test_shard_that_is_written_to_is_refused(lab):
