@@ -21,6 +21,7 @@ from storage_core.errors import CorruptionError, ShardlogError, UnavailableError
 from storage_core.lake.absent.byte_cache import ByteCache
 from storage_core.lake.absent.opened_files import OpenedFiles
 from storage_core.lake.delta_errors import LakeFileGoneError
+from storage_core.parts.part_home import is_here
 from storage_core.parts.snapshot import Part
 from storage_core.platform import xxh3
 from storage_core.sql.checksum_ranges import ChecksumRanges, read_ranges
@@ -28,6 +29,7 @@ from storage_core.sql.checksum_ranges import ChecksumRanges, read_ranges
 UNIT_BYTES: Final = 2**18
 # What is asked for at once, but where one read is larger.
 RUN_BYTES_MAX: Final = 4 * 2**20
+_ONLY_THERE: Final = "the file of a part is only in the lake, and"
 # What the units of files that were read last may take in memory.
 _UNITS_BYTES_MAX: Final = 16 * 2**20
 
@@ -154,7 +156,8 @@ class LakeFile:
 
     def _unread(self, why: str) -> UnavailableError:
         entry = self.part.entry
-        message = f"a part is only in the lake, which cannot be read now: {why}"
+        whose = "the lake's file of a part" if is_here(self.part) else _ONLY_THERE
+        message = f"{whose} cannot be read now: {why}"
         return UnavailableError(
             message, shard=self.part.shard, start=entry.first, end=entry.last + 1
         )

@@ -6,7 +6,7 @@ its readers: who has a file open reads on, and who opens it later finds it in th
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,8 +17,8 @@ from storage_core.catalog.options import StreamOptions
 from storage_core.format.keys import INT64_MAX
 from storage_core.format.part_entry import PartEntry, visible_file_name
 from storage_core.format.shard_state import ShardState
-from storage_core.lake.absent.lake_parts import LakeParts
 from storage_core.lake.image_names import whole_image_name
+from storage_core.lake.maintenance.unread import OnUnread, UnreadFileError
 from storage_core.parts.part_home import is_here
 from storage_core.parts.snapshot import Part, listed_parts, visible_directory
 from storage_core.platform.clock import Clock, SystemClock
@@ -48,7 +48,8 @@ def let_files_go(  # noqa: PLR0913 - what a call goes by
     reader: StreamReader,
     shard: int,
     table_files: Mapping[str, int],
-    lake: LakeParts,
+    prove: Callable[[Part], None],
+    on_unread: OnUnread,
     clock: Clock = _CLOCK,
     *,
     bytes_max: int = INT64_MAX,
@@ -60,7 +61,8 @@ def let_files_go(  # noqa: PLR0913 - what a call goes by
        rewritten for it stay.
     2. Prove: the store's file is read whole, and is that of the part list. Once in its life: what
        goes is the only other copy of its rows, and a store tells of a file that it has damaged
-       when that is read. The end of it is kept here for who reads the part next.
+       when that is read. The end of it is kept here for who reads the part next. Where the store
+       does not give one, and gives others, the local file stays, and the next may go.
     3. Delete: the name that other programs see, then the file.
 
     A crash leaves the rest for the next call.
@@ -69,7 +71,8 @@ def let_files_go(  # noqa: PLR0913 - what a call goes by
         reader: The stream, opened by the path of its root.
         shard: The shard's number.
         table_files: The files of the shard in a loaded version of its table, with their sizes.
-        lake: The parts in the store of that table.
+        prove: Sees that the store's file of a part is that of the part list, and keeps its end.
+        on_unread: Called with why the store does not give one.
         clock: Tells how old parts are.
         bytes_max: After how many bytes to leave the rest for another call.
 
@@ -92,7 +95,11 @@ def let_files_go(  # noqa: PLR0913 - what a call goes by
     for part in _published(listed_parts(shard, directory, entries), table_files):  # 1
         if size >= bytes_max:
             return LocalFilesGone(parts, size, is_whole=False)
-        lake.prove(part)  # 2
+        try:
+            prove(part)  # 2
+        except UnreadFileError as unread:
+            on_unread(unread)
+            continue
         delete_local(part)  # 3
         parts, size = parts + 1, size + part.entry.size
     return LocalFilesGone(parts, size)

@@ -3,12 +3,10 @@
 Only streams that copy a topic have runs: of others no log can begin from the table.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Final
-
-import pyarrow as pa
 
 from storage_core.errors import CorruptionError, ShardlogError, UnsupportedFormatError
 from storage_core.format.part_entry import ShardParts
@@ -24,19 +22,20 @@ from storage_core.lake.heads.run_names import (
     runs_of_owner,
     uncovered,
 )
-from storage_core.lake.heads.run_notes import RunNotes, RunSettings
-from storage_core.lake.heads.runs import (
-    read_run,
-    stored_runs,
-    stored_runs_of,
-    write_run,
+from storage_core.lake.heads.run_pieces import missing_pieces, pieces_beside
+from storage_core.lake.heads.run_writer import RunWriter
+from storage_core.lake.heads.runs import read_run, stored_runs, stored_runs_of
+from storage_core.lake.maintenance.unread import (
+    FilePlace,
+    OnUnread,
+    UnreadFileError,
+    one_file_alone,
 )
-from storage_core.lake.table import LakeTable
-from storage_core.parts.snapshot import Part, listed_parts
+from storage_core.lake.table import LakeFileGoneError, LakeTable
+from storage_core.parts.snapshot import Part
 from storage_core.reader import StreamReader
+from storage_core.sql.part_groups import PartGoneError
 
-# What one run is written of, where several are missing: a call that ends has written some.
-PIECE_ROWS_MAX: Final = 4_000_000
 _LISTED_TOGETHER: Final = 2
 
 
@@ -57,10 +56,9 @@ class HeadsRuns:
             explained: Says of a part that cannot be read whether the part list still has it.
         """
         self._reader = reader
-        self._explained = explained
         self._scratch = scratch
         self._files = reader.rows.shards.files
-        self._settings = RunSettings.of(self._files.meta)
+        self._writer = RunWriter(reader, scratch, explained)
         # What was uploaded before another's commit came between.
         self._uploaded: set[tuple[int, AddressRange]] = set()
         # Of each shard the floor and the cut that were noted, and the notes of before.
@@ -91,7 +89,7 @@ class HeadsRuns:
         is_done = (shard, addresses) in self._uploaded or addresses.start >= addresses.end
         if self._files.meta.origin is None or is_done:
             return
-        self._write(table, shard, parts, addresses)
+        self._writer.write(table, shard, parts, addresses)
         self._uploaded.add((shard, addresses))
 
     def upload_notes(self, table: LakeTable, shard: int, parts: ShardParts, end: int) -> None:
@@ -113,9 +111,8 @@ class HeadsRuns:
         if self._files.meta.origin is None or self._noted.get(shard) == noted:
             return
         before = notes_among(stored_runs(table, shard))
-        heads = no_heads(has_keys=self._settings.has_keys)
-        notes = self._notes(shard, parts, AddressRange(end, end))
-        run = write_run(table, shard, end, end, self._log(shard), heads, notes, self._scratch)
+        heads = no_heads(has_keys=self._writer.has_keys)
+        run = self._writer.put(table, shard, parts, AddressRange(end, end), heads)
         self._noted[shard] = noted
         older = self._older_notes.setdefault(shard, [])
         older += [other for other in before if other.path != run.path]
@@ -158,36 +155,40 @@ class HeadsRuns:
         parts: ShardParts,
         born: int,
         *,
-        reads_all: bool = False,
+        on_fault: Callable[[ShardlogError], None] | None = None,
     ) -> int:
         """Write runs that are missing, and merge the newest ones once they are some.
 
-        1. List: the runs of what is published.
-        2. Write again: what none of them covers, from the parts.
+        1. List: the runs of what is published. Where all are to be read, those that are damaged
+           count no more.
+        2. Write again: what none of them covers, from the parts. Damaged ones go once others cover
+           what they did.
         3. Merge: read those that become one, write that, and delete all that it covers. What a
            damaged one covers is taken from the parts.
 
         A crash leaves runs that others cover, and the next merge of these deletes them. Whatever
         fails is tried again behind the next commit, unless all are to be read: then it is raised,
-        but for the merge. Runs of rows that this log never had stay as they are.
+        but for the merge, and for a run or a part that cannot be read while the store gives others;
+        that is told, and keeps no other run from being read and written. Runs of rows that this log
+        never had stay as they are.
 
         Args:
             table: The table, loaded since the last commit.
             shard: The shard.
             parts: Its part list.
             born: The first address that the log can ever have had.
-            reads_all: Whether to read all runs, and write those again that are damaged.
+            on_fault: All runs are to be read, and those written again that are damaged; called with
+                what keeps one from being so. None: only what is missing is written.
 
         Returns:
             How many runs were written that were missing or damaged.
 
         Raises:
-            ShardlogError: Runs are all to be read, and one cannot be, or cannot be written again.
+            ShardlogError: Runs are all to be read, and the store refuses.
         """
         if self._files.meta.origin is None:
             return 0
         published, log = table.published(shard) or born, self._log(shard)
-        again: list[RunName] = []
         try:
             if table.owner(shard) != log:
                 return 0
@@ -196,23 +197,29 @@ class HeadsRuns:
                 files = stored_runs(table, shard)
             runs = runs_of_owner(runs_among(files), log)
             others = [run for run in runs_among(files) if run not in runs and run.begin >= born]
-            if reads_all:
-                runs = [run for run in runs if not self._deleted_damaged(table, run, born)]
-            # A run of this log lets those that others wrote of rows behind it count no more.
-            while missing := uncovered(runs_of_owner(runs + again, log), born, published):
-                pieces = pieces_of(parts, missing[0])
-                again += [self._write(table, shard, parts, piece) for piece in pieces]  # 2
+            damaged = [] if on_fault is None else self._damaged(table, shard, runs, born, on_fault)
+            sound = [run for run in runs if run not in damaged]
+            addresses = AddressRange(born, published)
+            again = self._written_again(table, shard, parts, sound, addresses, on_fault)  # 2
+            runs = runs_of_owner(sound + again, log)
+            # IMPORTANT: behind that, or a run that cannot be written again would be missing.
+            for run in damaged:
+                is_replaced = not uncovered(runs, run.begin, min(run.end, published))
+                # One that was written of the same heads has the name of the damaged one.
+                if is_replaced and run.path not in {one.path for one in again}:
+                    table.delete(run.path)
         except ShardlogError:
-            if reads_all:
+            if on_fault is not None:
                 raise
             return 0
-        runs = runs_of_owner(runs + again, log)
+        if uncovered(runs, born, published):
+            return len(again)
         own = [run for run in runs if run.begin >= born and run.end <= published]
         # What they say the run says too that was written since.
         older = [run for run in notes_among(files) if run.end < published]
         older += [run for run in others if run.end <= published]
         with suppress(ShardlogError):
-            self._merge(table, shard, parts, own, AddressRange(born, published))  # 3
+            self._merge(table, shard, parts, own, addresses)  # 3
             for path in {run.path for run in (*self._older_notes.pop(shard, []), *older)}:
                 table.delete(path)
         return len(again)
@@ -235,18 +242,55 @@ class HeadsRuns:
     def _log(self, shard: int) -> int:
         return owner_number(self._reader.lineage(shard))
 
-    def _deleted_damaged(self, table: LakeTable, run: RunName, born: int) -> bool:
-        """Delete a run that is damaged and can be written again; tell whether it was."""
-        try:
-            read_run(table, run, self._scratch)
-        except UnsupportedFormatError:
-            return False
-        except CorruptionError:
-            if run.begin < born:
-                return False
-            table.delete(run.path)
-            return True
-        return False
+    def _damaged(
+        self,
+        table: LakeTable,
+        shard: int,
+        runs: Iterable[RunName],
+        born: int,
+        on_unread: OnUnread,
+    ) -> list[RunName]:
+        """Read runs; return those that are damaged, or gone, and can be written again."""
+        damaged = []
+        for run in runs:
+            try:
+                with one_file_alone(table, FilePlace(run.path, shard, run.addresses)):
+                    read_run(table, run, self._scratch)
+            except UnreadFileError as unread:
+                on_unread(unread)
+            except UnsupportedFormatError:
+                continue
+            except (CorruptionError, LakeFileGoneError):
+                if run.begin >= born:
+                    damaged.append(run)
+        return damaged
+
+    def _written_again(  # noqa: PLR0913 - what is missing, and whom to tell
+        self,
+        table: LakeTable,
+        shard: int,
+        parts: ShardParts,
+        runs: Collection[RunName],
+        addresses: AddressRange,
+        on_fault: Callable[[ShardlogError], None] | None,
+    ) -> list[RunName]:
+        """Write from the parts what none of some runs covers; return what was written."""
+        again = []
+        left = missing_pieces(runs, self._log(shard), parts, addresses)
+        # IMPORTANT: the last first, as a run of this log lets those of others behind it count no
+        # more. So these count as long as what is to be in their place cannot be written.
+        while left:
+            piece = left.pop()
+            try:
+                again.append(self._writer.write(table, shard, parts, piece))
+            except (CorruptionError, PartGoneError, UnreadFileError) as error:
+                if on_fault is None:
+                    raise
+                on_fault(error)
+                if any(run.addresses.overlaps(piece.start, piece.end) for run in runs):
+                    break
+                left += pieces_beside(piece, error)
+        return again
 
     def _merged(
         self, table: LakeTable, shard: int, parts: ShardParts, runs: list[RunName]
@@ -254,62 +298,16 @@ class HeadsRuns:
         """Write one run in the place of some that follow each other."""
         if not runs:
             return None
-        collected = CollectedHeads(has_keys=self._settings.has_keys)
+        collected = CollectedHeads(has_keys=self._writer.has_keys)
         for run in runs:
             try:
                 heads, _ = read_run(table, run, self._scratch)
             except UnsupportedFormatError:
                 return None
             except CorruptionError:
-                heads = self._collected(shard, parts, run.addresses)
+                heads = self._writer.collected(table, shard, parts, run.addresses)
             collected.add(heads)
         heads = heads_above(collected.all(), parts.floor)
-        begin, end = runs[0].begin, runs[-1].end
         # Dead letters that were cleared since are gone.
-        notes = self._notes(shard, parts, AddressRange(begin, end))
-        return write_run(table, shard, begin, end, self._log(shard), heads, notes, self._scratch)
-
-    def _write(
-        self, table: LakeTable, shard: int, parts: ShardParts, addresses: AddressRange
-    ) -> RunName:
-        """Write the run of some addresses from the parts that have them."""
-        heads = self._collected(shard, parts, addresses)
-        notes = self._notes(shard, parts, addresses)
-        start, end = addresses.start, addresses.end
-        return write_run(table, shard, start, end, self._log(shard), heads, notes, self._scratch)
-
-    def _collected(self, shard: int, parts: ShardParts, addresses: AddressRange) -> pa.Table:
-        collected = CollectedHeads(has_keys=self._settings.has_keys)
-        among = [
-            entry for entry in parts.entries if addresses.overlaps(entry.first, entry.last + 1)
-        ]
-        for part in listed_parts(shard, self._files.shard_directory(shard), among):
-            with self._explained(part):
-                collected.add_part(part, addresses)
-        return collected.all()
-
-    def _notes(self, shard: int, parts: ShardParts, addresses: AddressRange) -> RunNotes:
-        """Return what to say of a shard: schemas and dead letters are those of now."""
-        followed = self._reader.shard(shard)
-        return RunNotes(
-            self._settings,
-            followed.schemas(),
-            parts.floor,
-            parts.cut,
-            tuple(followed.dead_letters(addresses.start, addresses.end)),
-            parts.gaps,
-            tuple(followed.state().skipped),
-        )
-
-
-def pieces_of(parts: ShardParts, addresses: AddressRange) -> Iterator[AddressRange]:
-    """Yield a range in pieces of a bounded number of rows, unless one part has more."""
-    begin, rows = addresses.start, 0
-    for entry in sorted(parts.entries, key=lambda entry: entry.first):
-        if not addresses.overlaps(entry.first, entry.last + 1):
-            continue
-        if rows and rows + entry.rows > PIECE_ROWS_MAX and begin < entry.first:
-            yield AddressRange(begin, entry.first)
-            begin, rows = entry.first, 0
-        rows += entry.rows
-    yield AddressRange(begin, addresses.end)
+        addresses = AddressRange(runs[0].begin, runs[-1].end)
+        return self._writer.put(table, shard, parts, addresses, heads)

@@ -13,18 +13,21 @@ from storage_core.format.part_entry import ShardParts
 from storage_core.lake.absent.lake_parts import LakeParts, lake_cache
 from storage_core.lake.absent.local_files import let_files_go
 from storage_core.lake.beginning.covered_logs import remove_covered_logs
+from storage_core.lake.maintenance.unread import FilePlace, OnUnread, one_file_alone
 from storage_core.lake.publishing.report import ShardPublished
 from storage_core.lake.table import LakeTable
 from storage_core.lake.target import LakeTarget
+from storage_core.parts.snapshot import Part
 from storage_core.reader import StreamReader
 
 
-def with_files_gone(
+def with_files_gone(  # noqa: PLR0913 - how a call is bounded and followed
     reader: StreamReader,
     target: LakeTarget,
     table: LakeTable,
     published: ShardPublished,
     bytes_max: int,
+    on_unread: OnUnread,
 ) -> ShardPublished:
     """Let the files of a shard's parts go that the loaded table has; return how many did too.
 
@@ -34,6 +37,7 @@ def with_files_gone(
         table: The table.
         published: What was published of the shard.
         bytes_max: After how many bytes to leave the rest for another call.
+        on_unread: Called with why the store does not give a file, though it gives others.
 
     Raises:
         CorruptionError: The store has another file than the part list says.
@@ -43,7 +47,13 @@ def with_files_gone(
     if reader.options.keep_local is None or not os.access(files.shard_directory(shard), os.W_OK):
         return published
     lake = LakeParts(target, lake_cache(files.directory.parent))
-    gone = let_files_go(reader, shard, table.files(shard), lake, bytes_max=bytes_max)
+
+    def prove(part: Part) -> None:
+        with one_file_alone(table, FilePlace.of_part(part)):
+            lake.prove(part)
+
+    named = table.files(shard)
+    gone = let_files_go(reader, shard, named, prove, on_unread, bytes_max=bytes_max)
     return replace(published, files_gone=gone.parts, is_whole=gone.is_whole)
 
 

@@ -3,7 +3,7 @@
 The steps of `publish_shard` are its methods. One thread at a time.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -28,6 +28,12 @@ from storage_core.lake.image import Image, images
 from storage_core.lake.image_names import image_of_path
 from storage_core.lake.maintenance.addresses import visible_addresses
 from storage_core.lake.maintenance.foreign_files import refuse_foreign_files
+from storage_core.lake.maintenance.unread import (
+    FilePlace,
+    OnUnread,
+    UnreadFileError,
+    one_file_alone,
+)
 from storage_core.lake.publishing.consent import Consent
 from storage_core.lake.publishing.followed import follower_of
 from storage_core.lake.publishing.local_deletion import with_files_gone, with_logs_removed
@@ -100,7 +106,9 @@ class Publication:
         """How many versions of the table were made."""
         self._heads = HeadsRuns(reader, scratch, self._explained)
 
-    def delete_local(self, published: ShardPublished, bytes_max: int) -> ShardPublished:
+    def delete_local(
+        self, published: ShardPublished, bytes_max: int, on_unread: OnUnread
+    ) -> ShardPublished:
         """Let what the table has of a shard go from this machine; return how much did too.
 
         Only the stream's own lake counts, since reads look there. Archived logs are compared where
@@ -109,6 +117,7 @@ class Publication:
         Args:
             published: What was published.
             bytes_max: After how many bytes of files to leave the rest for another call.
+            on_unread: Called with why a file stays that the store does not give.
 
         Raises:
             CorruptionError: The store has another file than the part list says.
@@ -119,7 +128,7 @@ class Publication:
             return published
         if published.commits:
             published = with_logs_removed(reader, table, published, self.parts, self._go_on)
-        return with_files_gone(reader, self._target, table, published, bytes_max)
+        return with_files_gone(reader, self._target, table, published, bytes_max, on_unread)
 
     def _go_on(self) -> None:
         self._on_rows(self._rows)
@@ -130,10 +139,11 @@ class Publication:
         if self._table is not None and len(shards) * _LISTED_ALONE > count:
             self._heads.list_all(self._table, shards)
 
-    def tend_heads(self, shard: int) -> int:
+    def tend_heads(self, shard: int, on_fault: Callable[[ShardlogError], None]) -> int:
         """Write heads runs of a shard that are missing, and merge some, where the table has it.
 
-        Where the caller wants a repair, all are read, and those that are damaged written again.
+        Where the caller wants a repair, all are read, and those that are damaged written again;
+        `on_fault` is called with what keeps one from being so.
 
         Returns:
             How many were written that were missing or damaged.
@@ -141,8 +151,8 @@ class Publication:
         if self._table is None:
             return 0
         born, parts = self._reader.born(shard), self.parts(shard)
-        reads_all = self.consent.repair
-        return self._heads.tend(self._table, shard, parts, born, reads_all=reads_all)
+        on_fault_of_run = on_fault if self.consent.repair else None
+        return self._heads.tend(self._table, shard, parts, born, on_fault=on_fault_of_run)
 
     def note(self, published: Mapping[int, ShardPublished]) -> None:
         """Leave a note of how far shards are published in the stream's own lake (notes.py)."""
@@ -292,7 +302,8 @@ class Publication:
             part = self._part(shard, added.entry)
             with self._explained(part):
                 # Of a part that another lake has, a copy.
-                part = replace(part, path=local_files([part])[0])
+                with one_file_alone(self._loaded, FilePlace.of_part(part)):
+                    part = replace(part, path=local_files([part])[0])
                 with _writing(self._scratch):
                     made = images(part, parts, columns, added.pieces, self._scratch)
                 files += [self._put(image, part, begin) for image in made]
@@ -334,7 +345,7 @@ class Publication:
 
     def is_of_shard(self, error: ShardlogError) -> bool:
         """Tell whether an error is that of one shard, be it of its disk, and not the store's."""
-        if isinstance(error, CorruptionError):
+        if isinstance(error, CorruptionError | UnreadFileError):
             return True
         if isinstance(error, ForeignDataError):
             return error.shard is not None
@@ -399,7 +410,7 @@ class Publication:
             part = self._part(shard, entry)
             try:
                 count = visible_addresses(replace(part, path=local_files([part])[0]), parts).size
-            except (FileNotFoundError, CorruptionError):
+            except (FileNotFoundError, CorruptionError, UnavailableError):
                 # Whoever uploads it says what is wrong.
                 count = 1
             self._visible[entry.digest] = count > 0

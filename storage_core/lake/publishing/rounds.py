@@ -2,20 +2,22 @@
 
 A shard that somebody else has changed meanwhile is left out of the round's commit, and compared
 anew in the next one. One that cannot be published, as with a damaged part or where another log
-publishes it, is out for good, and the others go on. What fails for all of them, as a store that
-does not answer, ends the call. What was committed before either is reported all the same: the next
-call finds it in the table, and reports it no more.
+publishes it, is out for good, and the others go on; so they do where the store does not give one
+file, and gives others. What fails for all of them, as a store that does not answer, ends the call.
+What was committed before either is reported all the same: the next call finds it in the table, and
+reports it no more.
 """
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from storage_core.errors import CorruptionError, ShardlogError
+from storage_core.errors import CorruptionError, ShardlogError, UnavailableError
 from storage_core.format.keys import INT64_MAX
 from storage_core.format.part_entry import ShardParts
 from storage_core.lake.image_names import image_of_path
+from storage_core.lake.maintenance.unread import UnreadFileError
 from storage_core.lake.publishing.mirror import MirrorStep, ShardListing, StepLimits, next_step
 from storage_core.lake.publishing.publication import Publication
 from storage_core.lake.publishing.repair import lost_parts
@@ -47,6 +49,7 @@ class _Shard:
         done: What was done; None before the first step.
         tries: How often its step was tried in vain.
         error: Why it is out.
+        left_alone: What could not be done behind its last step.
         is_repaired: Whether what the store had lost was looked for.
     """
 
@@ -56,6 +59,7 @@ class _Shard:
     done: ShardPublished | None = None
     tries: int = 0
     error: ShardlogError | None = None
+    left_alone: list[ShardlogError] = field(default_factory=list)
     is_repaired: bool = False
 
     @property
@@ -70,8 +74,8 @@ class _Shard:
 
     def failed(self, error: ShardlogError) -> None:
         """Take note of an error that is the shard's own."""
-        if isinstance(error, CorruptionError) and self.limits != _LEAST:
-            # What lies before a damaged part is published without it.
+        if isinstance(error, CorruptionError | UnreadFileError) and self.limits != _LEAST:
+            # What lies before a part that is damaged, or not given, is published without it.
             self.limits = _LEAST
         else:
             self.error = error
@@ -113,13 +117,15 @@ class Rounds:
 
     Attributes:
         published: What was published, of each shard as far as it got.
-        errors: Why some did not get through.
+        errors: Why some did not get through, or what first could not be done for some.
         fault: What ended the call for all that were left.
+        unread: All files that the store did not give, though it gives others.
     """
 
     published: Mapping[int, ShardPublished]
     errors: Mapping[int, ShardlogError]
     fault: ShardlogError | None = None
+    unread: tuple[UnreadFileError, ...] = ()
 
     def raise_first(self) -> None:
         """Raise what kept all of them, or else the first, from being published, if any was."""
@@ -141,31 +147,39 @@ def publish_in_rounds(
     """
     shards = [_Shard(number, commits_max is not None) for number in numbers]
     fault: ShardlogError | None = None
-    done: dict[int, ShardPublished] = {}
-    errors: dict[int, ShardlogError] = {}
     try:
         _do_rounds(publication, shards, commits_max)
     except ShardlogError as error:
         fault = error
-    errors.update((shard.number, shard.error) for shard in shards if shard.error is not None)
     bytes_max = INT64_MAX if commits_max is None else PROVEN_BYTES_MAX
     if fault is None:
         publication.list_heads([shard.number for shard in shards if shard.commits])
     for shard in shards:
-        if shard.done is None:
-            continue
-        # Of a shard that is out, as far as it got: no later call tells of rows that are there.
-        done[shard.number] = shard.done
-        if shard.error is not None or not shard.done.is_whole or fault is not None:
-            continue
-        try:
-            done[shard.number] = _ended(publication, shard.done, bytes_max)
-        except CorruptionError as error:
-            errors[shard.number] = error
-        except ShardlogError as error:
-            fault = error
+        if shard.error is None and fault is None:
+            try:
+                _end(publication, shard, bytes_max)
+            except ShardlogError as error:
+                fault = error
+    # Of a shard that is out, as far as it got: no later call tells of rows that are there.
+    done = {shard.number: shard.done for shard in shards if shard.done is not None}
     publication.note(done)
-    return Rounds(done, errors, fault)
+    return Rounds(done, _errors(shards), fault, tuple(_unread(shards)))
+
+
+def _errors(shards: Collection[_Shard]) -> dict[int, ShardlogError]:
+    """Return why shards are out, and then, damage first, what was left alone in others."""
+    errors = {shard.number: shard.error for shard in shards if shard.error is not None}
+    for shard in shards:
+        for error in sorted(shard.left_alone, key=lambda one: isinstance(one, UnavailableError)):
+            errors.setdefault(shard.number, error)
+    return errors
+
+
+def _unread(shards: Collection[_Shard]) -> Iterator[UnreadFileError]:
+    for shard in shards:
+        for error in (shard.error, *shard.left_alone):
+            if isinstance(error, UnreadFileError):
+                yield error
 
 
 def _do_rounds(
@@ -180,12 +194,25 @@ def _do_rounds(
         left = sorted((shard for shard in left if not shard.is_over), key=lambda one: one.commits)
 
 
-def _ended(publication: Publication, done: ShardPublished, bytes_max: int) -> ShardPublished:
-    if not done.is_whole:
-        return done
-    if done.commits or publication.consent.repair:
-        done = replace(done, runs_written=publication.tend_heads(done.shard))  # 7
-    return publication.delete_local(done, bytes_max)  # 8
+def _end(publication: Publication, shard: _Shard, bytes_max: int) -> None:
+    """Do what comes behind a shard's last step; what fails in it alone keeps no other back.
+
+    Raises:
+        ShardlogError: It fails for all of them.
+    """
+    done = shard.done
+    if done is None or not done.is_whole:
+        return
+    leave_alone = shard.left_alone.append
+    try:
+        if done.commits or publication.consent.repair:
+            runs = publication.tend_heads(done.shard, leave_alone)  # 7
+            shard.done = done = replace(done, runs_written=runs)
+        shard.done = publication.delete_local(done, bytes_max, leave_alone)  # 8
+    except ShardlogError as error:
+        if not publication.is_of_shard(error):
+            raise
+        shard.left_alone.append(error)
 
 
 def _do_round(publication: Publication, shards: Collection[_Shard]) -> float:

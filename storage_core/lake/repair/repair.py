@@ -8,7 +8,8 @@
    What is sealed and not published goes along.
 4. Compare again: what is wrong still nobody has whom this call may ask.
 
-A shard whose log cannot be read keeps no other from being repaired, and is told.
+A shard whose log cannot be read keeps no other from being repaired, and is told. Nor does a file
+that the store does not give, while it gives others.
 
 Nothing is made up: a file is what its digest says, or it stays as it is and is told. A crash leaves
 what the next call finds. Any process may repair, beside the owner and beside readers.
@@ -18,15 +19,17 @@ from collections.abc import Iterable, Iterator
 from os import PathLike
 from pathlib import Path
 
+from storage_core.errors import ShardlogError
 from storage_core.lake.absent.lake_parts import LakeParts, lake_cache
 from storage_core.lake.image_names import image_of_path
 from storage_core.lake.maintenance.comparison import check_lake
+from storage_core.lake.maintenance.unread import UnreadFileError
 from storage_core.lake.publish import scratch_directory, target_of
 from storage_core.lake.publishing.consent import Consent
 from storage_core.lake.publishing.lost_table import open_table
 from storage_core.lake.publishing.publication import Publication
 from storage_core.lake.publishing.report import ShardPublished
-from storage_core.lake.publishing.rounds import publish_in_rounds
+from storage_core.lake.publishing.rounds import Rounds, publish_in_rounds
 from storage_core.lake.readable_shards import readable_shards
 from storage_core.lake.repair.local_repair import LocalRepair
 from storage_core.lake.repair.part_copies import PartCopies
@@ -59,7 +62,8 @@ def repair_lake(  # noqa: PLR0913 - how a call is bounded and followed
         InvalidRequestError: There is no such stream, or it has no lake; or this process may not
             write in a shard's directory.
         ForeignDataError: What lies there is another stream's table, or none of shardlog.
-        UnavailableError: The store does not answer, or the disk refuses.
+        UnavailableError: The store does not answer, or the disk refuses; what was repaired before
+            that is told beside it, if the store can be compared still.
     """
     copies = PartCopies(Path(root), name, [Path(other) for other in roots])
     before = check_lake(root, name, target, read=read, on_rows=on_rows)  # 1
@@ -87,15 +91,21 @@ def repair_lake(  # noqa: PLR0913 - how a call is bounded and followed
         )
         publication = Publication(reader, place, scratch, on_rows, consent)
         done = publish_in_rounds(publication, readable)  # 3
-        if done.fault is not None:
-            raise done.fault
         published = done.published.values()
         uploaded = [file for shard in published for file in _uploaded(shard)]
         runs = sum(shard.runs_written for shard in published)
-    after = check_lake(root, name, target, read=read, on_rows=on_rows)  # 4
-    after = after.beside(local.unread)
     repaired = (*local.repaired, *uploaded)
-    return LakeRepair(repaired, runs, after, tuple(done.errors.values()))
+    if done.fault is not None and not repaired and not runs:
+        raise done.fault
+    after = check_lake(root, name, target, read=read, on_rows=on_rows)  # 4
+    after = after.beside([*local.unread, *(unread.problem for unread in done.unread)])
+    return LakeRepair(repaired, runs, after, _errors(done))
+
+
+def _errors(done: Rounds) -> tuple[ShardlogError, ...]:
+    """Return what kept shards from being published, but for files that are told as not read."""
+    errors = [done.fault, *done.errors.values()]
+    return tuple(error for error in errors if error and not isinstance(error, UnreadFileError))
 
 
 def _uploaded(published: ShardPublished) -> Iterator[RepairedFile]:

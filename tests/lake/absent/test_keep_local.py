@@ -15,7 +15,8 @@ from storage_core.lake.options_file import LAKE_OPTIONS_VARIABLE
 from storage_core.lake.target import lake_target
 from storage_core.parts.part_home import has_part
 from storage_core.sql import connect
-from tests.lake.publish.publish_lab import PublishLab
+from tests.lake.repair.repair_lab import RepairLab, path_of
+from tests.lake.support.stores import BucketStore
 from tests.log.parts.parts_lab import NAME, SCHEMAS
 
 # Nobody listens there.
@@ -25,9 +26,15 @@ QUERY = f'SELECT count(*), sum(address), sum("primary"), count(temperature) FROM
 
 @pytest.fixture
 def lab(root, store):
-    lab = PublishLab(root, store)
-    lab.stream.alter(lake=lab.target.uri)
-    return lab
+    return RepairLab(root, store)
+
+
+@pytest.fixture
+def archiving(lab):
+    """Return what archives the store's file of a part; some stores have no archive."""
+    if not isinstance(lab.store, BucketStore):
+        pytest.skip("a directory gives all that it has")
+    return lambda part: lab.store.archive(lab.target, path_of(part))
 
 
 @pytest.fixture(autouse=True)
@@ -99,6 +106,38 @@ def test_parts_of_a_stream_with_a_lake_are_published_as_they_lie(lab):
     lab.stream.seal()
     assert published_and_gone(lab) == len(lab.stream.parts())
     assert not here(lab)
+
+
+def test_other_files_go_beside_one_that_the_store_does_not_give(lab, archiving):
+    publish_stream(lab.fill(200).root, NAME)
+    archived, *_ = here(lab)
+    assert len({part.shard for part in here(lab)}) > 1
+    archiving(archived)
+    with pytest.raises(UnavailableError, match="restore it there") as raised:
+        published_and_gone(lab)
+    assert path_of(archived) in str(raised.value)
+    assert "only" not in str(raised.value)
+    assert raised.value.shard == archived.shard
+    assert here(lab) == [archived]
+
+
+def test_other_shards_are_repaired_beside_a_part_that_the_store_does_not_give(lab, archiving):
+    published_and_gone(lab.fill(60))
+    version = lab.opened().version()
+    before = lab.stream.parts()
+    published_and_gone(lab.fill(60))
+    archived, *others = [part for part in lab.stream.parts() if part not in before]
+    assert [part for part in others if part.shard != archived.shard]
+    # The table lacks what only its store has.
+    lab.opened().restore(version)
+    archiving(archived)
+    done = lab.try_repair()
+    uploaded = [file.file for file in done.repaired]
+    assert {path_of(part) for part in others if part.shard != archived.shard} <= set(uploaded)
+    assert path_of(archived) not in uploaded
+    kinds = {(problem.kind, problem.file) for problem in done.left.problems}
+    assert ("unread", path_of(archived)) in kinds
+    assert done.errors == ()
 
 
 def test_rows_above_are_read_while_the_store_is_away(lab, reach, tmp_path):

@@ -13,6 +13,7 @@ from storage_core.format.keys import INT64_MAX
 from storage_core.lake.absent.byte_cache import ByteCache
 from storage_core.lake.absent.lake_parts import LakeParts
 from storage_core.lake.absent.local_files import let_files_go
+from storage_core.lake.maintenance.unread import UnreadFileError
 from storage_core.lake.target import lake_target
 from storage_core.testing import ManualClock
 from tests.lake.absent.away import copy_to, lake_path
@@ -34,18 +35,31 @@ def lab(tmp_path, lake):
     return lab
 
 
-def let_go(lab, lake, files, later=2 * HOUR, bytes_max=INT64_MAX):
-    """Let files of the first shards go that have any, so long after their parts were made."""
+def let_go(lab, lake, files, later=2 * HOUR, bytes_max=INT64_MAX, unread=()):  # noqa: PLR0913 - what may go
+    """Let files of the first shards go that have any, so long after their parts were made.
+
+    Those of some parts the store does not give.
+    """
     made_ms = max(part.entry.sealed_at_ms for part in lab.stream.parts())
     clock = ManualClock(made_ms * 10**6 + int(later.total_seconds()) * 10**9)
     parts = LakeParts(lake_target(str(lake)), ByteCache(lake / "~cache", 2**20, clock))
+    reasons: list[UnreadFileError] = []
+
+    def prove(part):
+        if part in unread:
+            raise UnreadFileError(part.path.name)
+        parts.prove(part)
+
     with StreamReader.open(lab.root, NAME) as reader:
         gone = 0
         for shard in reader.committed():
-            done = let_files_go(reader, shard, files, parts, clock, bytes_max=bytes_max)
+            done = let_files_go(
+                reader, shard, files, prove, reasons.append, clock, bytes_max=bytes_max
+            )
             gone += done.parts
             if not done.is_whole:
                 break
+        assert [str(error) for error in reasons] == [part.path.name for part in unread]
         return gone
 
 
@@ -111,6 +125,16 @@ def test_file_stays_of_which_the_store_has_other_bytes_in_the_middle(lab, lake):
     with pytest.raises(CorruptionError, match="does not match its digest"):
         let_go(lab, lake, files)
     assert part in here(lab)
+
+
+def test_file_stays_that_the_store_does_not_give_and_the_next_ones_go(lab, lake):
+    lab.append_orders(50)
+    lab.stream.seal()
+    first, second = lab.stream.parts()
+    files = copy_to(lake, [first, second])
+    assert let_go(lab, lake, files, unread=[first]) == 1
+    assert here(lab) == [first]
+    assert let_go(lab, lake, files) == 1
 
 
 def test_files_go_by_so_many_bytes_a_call(lab, lake):

@@ -1,7 +1,10 @@
 """`shardlog lake repair`: file by file what was done, and what is wrong still."""
 
-from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_USAGE
+from datetime import timedelta
+
+from connectors.cli.exit_codes import EXIT_DAMAGE, EXIT_UNAVAILABLE, EXIT_USAGE
 from storage_core.lake.image_names import whole_image_name
+from tests.lake.commands.command_lab import CommandLab
 from tests.lake.support.damaged_logs import lose_marker
 from tests.log.parts.parts_lab import NAME
 
@@ -54,6 +57,34 @@ def test_file_of_the_store_is_uploaded_again(lab):
     (answer,) = lab.lake("repair", "--read", "--json").json_lines
     assert [(file["kind"], file["file"]) for file in answer["repaired"]] == [("uploaded", path)]
     assert lab.lake("check", "--read").code == 0
+
+
+def test_what_was_repaired_is_told_beside_a_file_that_the_store_does_not_give(
+    tmp_path, bucket_store, shardlog
+):
+    lab = CommandLab(tmp_path, bucket_store, shardlog)
+    lab.fill(100)
+    assert lab.lake("publish").code == 0
+    paths = sorted(lab.opened_table().files())
+    archived, lost, *others = paths
+    lab.stream.alter(keep_local=timedelta(0))
+    lab.stream.close()
+    bucket_store.archive(lab.target, archived)
+    bucket_store.delete(lab.target, lost)
+    ran = lab.lake("repair", "--read")
+    assert (ran.code, ran.err) == (EXIT_UNAVAILABLE, "")
+    assert ran.lines[1].split()[-2:] == ["uploaded", lost]
+    assert f"{archived} " in ran.lines[3]
+    assert ran.lines[4].endswith("repaired: 1 file; left: 1 problem")
+    bucket_store.delete(lab.target, others[0])
+    ran = lab.lake("repair", "--read", "--json")
+    (answer,) = ran.json_lines
+    assert (ran.code, answer["repaired"], answer["errors"]) == (EXIT_DAMAGE, [], [])
+    kinds = {(problem["kind"], problem["file"]) for problem in answer["left"]["problems"]}
+    assert ("unread", archived) in kinds
+    publishing = lab.lake("publish")
+    assert publishing.code == EXIT_UNAVAILABLE
+    assert f"reading {archived} " in publishing.err
 
 
 def test_root_that_does_not_have_the_stream_is_refused(lab, tmp_path):

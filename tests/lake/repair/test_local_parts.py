@@ -8,6 +8,7 @@ import pytest
 from storage_core import CorruptionError, InvalidRequestError, StreamReader, UnavailableError
 from storage_core.lake.image_names import whole_image_name
 from storage_core.lake.publish import publish_stream
+from tests.lake.publish.publish_lab import dying
 from tests.lake.repair.repair_lab import RepairLab, flipped, path_of
 from tests.log.parts.parts_lab import NAME
 
@@ -113,6 +114,18 @@ def test_part_that_the_store_does_not_give_is_taken_from_a_copy(in_bucket):
     done = in_bucket.try_repair(read=True, roots=[copy])
     assert [(file.kind, file.file) for file in done.repaired] == [("from copy", part.path.name)]
     assert {problem.kind for problem in done.left.problems} == {"unread"}
+
+
+def test_what_was_repaired_here_is_told_beside_a_store_that_takes_nothing(lab):
+    lab.fill_and_publish().fill_and_publish()
+    first, second = [part for part in lab.stream.parts() if part.shard == lab.part().shard][:2]
+    lab.damage(first)
+    lab.lose_stored(second)
+    with dying(1, "put", error=UnavailableError):
+        done = lab.try_repair(read=True)
+    assert [(file.kind, file.file) for file in done.repaired] == [("from lake", first.path.name)]
+    assert [type(error) for error in done.errors] == [UnavailableError]
+    assert lab.repair(read=True) == [("uploaded", path_of(second))]
 
 
 def test_damaged_part_that_was_rewritten_for_the_table_is_told(lab):

@@ -40,7 +40,7 @@ def repair(  # noqa: PLR0913 - one parameter an option
     else:
         _print(stream, done)
     if done.errors:
-        for error in done.errors[1:]:
+        for error in () if as_json else done.errors[1:]:
             print_line(f"  not published: {error}")
         raise done.errors[0]
     if not done.is_clean:
