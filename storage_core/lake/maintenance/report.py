@@ -85,8 +85,8 @@ class LakeCheck:
 
     def beside(self, problems: Iterable[LakeProblem]) -> "LakeCheck":
         """Return this check with what was met otherwise of the files that it tells nothing of."""
-        told = {(problem.kind, problem.file) for problem in self.problems}
-        others = [problem for problem in problems if (problem.kind, problem.file) not in told]
+        named = {(problem.kind, problem.file) for problem in self.problems}
+        others = [problem for problem in problems if (problem.kind, problem.file) not in named]
         return replace(self, problems=(*self.problems, *others))
 
 
