@@ -3,7 +3,7 @@
 Only streams that copy a topic have runs: of others no log can begin from the table.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Final
@@ -208,6 +208,8 @@ class HeadsRuns:
                 # One that was written of the same heads has the name of the damaged one.
                 if is_replaced and run.path not in {one.path for one in again}:
                     table.delete(run.path)
+            alone = [run for run in notes_among(files) if (run.end, run.log) == (published, log)]
+            again += self._notes_again(table, shard, parts, alone, on_fault)
         except ShardlogError:
             if on_fault is not None:
                 raise
@@ -264,6 +266,28 @@ class HeadsRuns:
                 if run.begin >= born:
                     damaged.append(run)
         return damaged
+
+    def _notes_again(
+        self,
+        table: LakeTable,
+        shard: int,
+        parts: ShardParts,
+        alone: Sequence[RunName],
+        on_fault: Callable[[ShardlogError], None] | None,
+    ) -> Iterator[RunName]:
+        """Write what is noted of a shard, if all is to be read and notes of its end are damaged."""
+        if on_fault is None or not alone:
+            return
+        damaged = self._damaged(table, shard, alone, alone[0].begin, on_fault)
+        if not damaged:
+            return
+        heads = no_heads(has_keys=self._writer.has_keys)
+        run = self._writer.put(table, shard, parts, alone[0].addresses, heads)
+        for other in damaged:
+            # Of the same notes it has the name of the damaged one.
+            if other.path != run.path:
+                table.delete(other.path)
+        yield run
 
     def _written_again(  # noqa: PLR0913 - what is missing, and whom to tell
         self,

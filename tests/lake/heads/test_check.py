@@ -70,6 +70,9 @@ def test_notes_that_the_store_does_not_give_are_told(
     assert problems(lab) == [(SHARD, "unread", 160, 160)]
     bucket_store.write(lab.target, notes, data[:-1])
     assert problems(lab) == [(SHARD, "heads", 160, 160)]
+    assert lab.repair() == 1
+    assert bucket_store.read(lab.target, notes) == data
+    assert problems(lab) == []
     lab.release()
 
 
