@@ -26,6 +26,8 @@ from storage_core.platform.durable_file import make_directories, sync_directory,
 from storage_core.reader import StreamReader
 
 _NS_A_MS: Final = 1_000_000
+# Each file that the store does not give takes some requests, behind each commit of a worker.
+_UNREAD_MAX: Final = 3
 _CLOCK: Final = SystemClock()
 
 
@@ -62,7 +64,8 @@ def let_files_go(  # noqa: PLR0913 - what a call goes by
     2. Prove: the store's file is read whole, and is that of the part list. Once in its life: what
        goes is the only other copy of its rows, and a store tells of a file that it has damaged
        when that is read. The end of it is kept here for who reads the part next. Where the store
-       does not give one, and gives others, the local file stays, and the next may go.
+       does not give one, and gives others, the local file stays, and the next may go; where it does
+       not give some, a call that is bounded ends.
     3. Delete: the name that other programs see, then the file.
 
     A crash leaves the rest for the next call.
@@ -91,14 +94,17 @@ def let_files_go(  # noqa: PLR0913 - what a call goes by
         for entry in shard_reader.parts().entries
         if _may_go(entry, state, reader.options, clock)
     ]
-    parts, size = 0, 0
+    parts, size, unread = 0, 0, 0
     for part in _published(listed_parts(shard, directory, entries), table_files):  # 1
         if size >= bytes_max:
             return LocalFilesGone(parts, size, is_whole=False)
         try:
             prove(part)  # 2
-        except UnreadFileError as unread:
-            on_unread(unread)
+        except UnreadFileError as error:
+            on_unread(error)
+            unread += 1
+            if bytes_max < INT64_MAX and unread == _UNREAD_MAX:
+                break
             continue
         delete_local(part)  # 3
         parts, size = parts + 1, size + part.entry.size

@@ -164,7 +164,7 @@ class HeadsRuns:
         2. Write again: what none of them covers, from the parts. Damaged ones go once others cover
            what they did.
         3. Merge: read those that become one, write that, and delete all that it covers. What a
-           damaged one covers is taken from the parts.
+           damaged one covers, or one that the store does not give, is taken from the parts.
 
         A crash leaves runs that others cover, and the next merge of these deletes them. Whatever
         fails is tried again behind the next commit, unless all are to be read: then it is raised,
@@ -208,7 +208,7 @@ class HeadsRuns:
                 # One that was written of the same heads has the name of the damaged one.
                 if is_replaced and run.path not in {one.path for one in again}:
                     table.delete(run.path)
-            alone = [run for run in notes_among(files) if (run.end, run.log) == (published, log)]
+            alone = [run for run in _notes_of_owner(files, log) if run.end == published]
             again += self._notes_again(table, shard, parts, alone, on_fault)
         except ShardlogError:
             if on_fault is not None:
@@ -325,13 +325,20 @@ class HeadsRuns:
         collected = CollectedHeads(has_keys=self._writer.has_keys)
         for run in runs:
             try:
-                heads, _ = read_run(table, run, self._scratch)
+                with one_file_alone(table, FilePlace(run.path, shard, run.addresses)):
+                    heads, _ = read_run(table, run, self._scratch)
             except UnsupportedFormatError:
                 return None
-            except CorruptionError:
+            except (CorruptionError, UnreadFileError):
                 heads = self._writer.collected(table, shard, parts, run.addresses)
             collected.add(heads)
         heads = heads_above(collected.all(), parts.floor)
         # Dead letters that were cleared since are gone.
         addresses = AddressRange(runs[0].begin, runs[-1].end)
         return self._writer.put(table, shard, parts, addresses, heads)
+
+
+def _notes_of_owner(files: dict[str, int], log: int) -> list[RunName]:
+    """Return the runs that have notes alone, and count for who begins from the table."""
+    valid = runs_of_owner([*runs_among(files), *notes_among(files)], log)
+    return [run for run in valid if run.begin == run.end]

@@ -128,8 +128,8 @@ class Rounds:
     unread: tuple[UnreadFileError, ...] = ()
 
     def raise_first(self) -> None:
-        """Raise what kept all of them, or else the first, from being published, if any was."""
-        for error in (self.fault, *self.errors.values()):
+        """Raise what kept all of them, or else one, from being published: damage before others."""
+        for error in (self.fault, *sorted(self.errors.values(), key=_is_for_now)):
             if error is not None:
                 raise error
 
@@ -166,11 +166,15 @@ def publish_in_rounds(
     return Rounds(done, _errors(shards), fault, tuple(_unread(shards)))
 
 
+def _is_for_now(error: ShardlogError) -> bool:
+    return isinstance(error, UnavailableError)
+
+
 def _errors(shards: Collection[_Shard]) -> dict[int, ShardlogError]:
     """Return why shards are out, and then, damage first, what was left alone in others."""
     errors = {shard.number: shard.error for shard in shards if shard.error is not None}
     for shard in shards:
-        for error in sorted(shard.left_alone, key=lambda one: isinstance(one, UnavailableError)):
+        for error in sorted(shard.left_alone, key=_is_for_now):
             errors.setdefault(shard.number, error)
     return errors
 

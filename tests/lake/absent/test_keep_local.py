@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from connectors.settings.lake_settings import LakeSettings
-from storage_core import StreamReader, UnavailableError
+from storage_core import CorruptionError, StreamReader, UnavailableError
 from storage_core.lake import publish_stream, vacuum_stream
 from storage_core.lake.delta import vacuum
 from storage_core.lake.options_file import LAKE_OPTIONS_VARIABLE
@@ -119,6 +119,17 @@ def test_other_files_go_beside_one_that_the_store_does_not_give(lab, archiving):
     assert "only" not in str(raised.value)
     assert raised.value.shard == archived.shard
     assert here(lab) == [archived]
+
+
+def test_damage_is_told_before_what_the_store_does_not_give(lab, archiving):
+    publish_stream(lab.fill(200).root, NAME)
+    archived, *others = here(lab)
+    damaged = next(part for part in others if part.shard > archived.shard)
+    archiving(archived)
+    lab.damage_stored(damaged)
+    with pytest.raises(CorruptionError) as raised:
+        published_and_gone(lab)
+    assert (raised.value.shard, raised.value.start) == (damaged.shard, damaged.entry.first)
 
 
 def test_other_shards_are_repaired_beside_a_part_that_the_store_does_not_give(lab, archiving):

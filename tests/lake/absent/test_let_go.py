@@ -137,6 +137,17 @@ def test_file_stays_that_the_store_does_not_give_and_the_next_ones_go(lab, lake)
     assert let_go(lab, lake, files) == 1
 
 
+def test_bounded_call_asks_for_few_files_that_the_store_does_not_give(lab, lake):
+    for _ in range(5):
+        lab.append_orders(50)
+        lab.stream.seal()
+    parts = lab.stream.parts()
+    files = copy_to(lake, parts)
+    assert let_go(lab, lake, files, bytes_max=2**30, unread=parts[:3]) == 0
+    assert let_go(lab, lake, files, unread=parts[:3]) == len(parts) - 3
+    assert here(lab) == parts[:3]
+
+
 def test_files_go_by_so_many_bytes_a_call(lab, lake):
     lab.append_orders(50)
     lab.stream.seal()

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from storage_core import Environment
+from storage_core.lake import check_lake, publish_stream, repair_lake
 from storage_core.testing import ManualClock
-from tests.lake.beginning.beginning_lab import BORN, SHARD, BeginningLab
+from tests.lake.beginning.beginning_lab import BORN, NAME, SHARD, BeginningLab
 
 
 @pytest.fixture(params=["none", "dictionary"])
@@ -50,6 +51,23 @@ def test_all_rows_may_have_expired(any_lab):
     any_lab.append(100)
     any_lab.check()
     assert any_lab.problems() == []
+
+
+def test_damaged_notes_of_the_owner_before_are_written_again_by_the_next(lab):
+    lab.published(150, 150, 150)
+    expire(lab, 100)
+    lab.take_over()
+    publish_stream(lab.owner.root, NAME, lab.target)
+    (notes,) = notes_alone(lab)
+    data = bytearray(notes.read_bytes())
+    data[len(data) // 2] ^= 1
+    notes.write_bytes(data)
+    (problem,) = check_lake(lab.owner.root, NAME, lab.target, read=True).problems
+    assert (problem.kind, Path(problem.file or "").name) == ("heads", notes.name)
+    done = repair_lake(lab.owner.root, NAME, lab.target, read=True)
+    assert (done.runs_written, done.is_clean) == (1, True)
+    lab.take_over()
+    lab.check()
 
 
 def test_notes_of_what_expired_do_not_gather(lab):

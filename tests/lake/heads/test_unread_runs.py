@@ -134,3 +134,11 @@ def test_damaged_run_of_another_name_goes_once_its_replacement_is_there(lab: Hea
     assert (repair(lab).runs_written, damaged in lab.paths()) == (0, False)
     assert other in lab.paths()
     lab.check()
+
+
+def test_runs_are_merged_though_the_store_does_not_give_one(lab: HeadsLab) -> None:
+    lab.publish_each(BORN, BORN + 5)
+    archive(lab, lab.paths()[0])
+    lab.publish_each(*range(BORN + 5, BORN + 5 + 2 * 14, 2))
+    assert len(lab.paths()) < 10
+    lab.check()
