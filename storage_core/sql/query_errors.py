@@ -18,10 +18,10 @@ from storage_core.sql.part_groups import damaged_part
 _UNREAD: Final = ("invalid error:", "io error:", "internal error:", "serialization error:")
 _READ_FAILED: Final = "failed to read file"
 # NOTE: DuckDB (2.0) makes this of a Ctrl-C, and of one that comes while it calls a file of ours an
-# error with the text of the traceback.
+# error with the name of the exception, mostly behind its traceback.
 _INTERRUPTED: Final = "Query interrupted"
 _INTERRUPTED_IN_FILE: Final = re.compile(
-    r"^Traceback .*^KeyboardInterrupt\b", re.DOTALL | re.MULTILINE
+    r"(Traceback .*^)?KeyboardInterrupt\b", re.DOTALL | re.MULTILINE
 )
 _OUT_OF_MEMORY: Final = "Out of Memory Error"
 _DISK_LIMIT_NAME: Final = "max_temp_directory_size"
@@ -71,7 +71,7 @@ def translated() -> Iterator[None]:
 def is_interrupt(error: Exception) -> bool:
     """Tell whether an error is Ctrl-C, as DuckDB or Arrow hands it on."""
     text = str(error)
-    return text == _INTERRUPTED or _INTERRUPTED_IN_FILE.search(text) is not None
+    return text == _INTERRUPTED or _INTERRUPTED_IN_FILE.match(text) is not None
 
 
 def as_shardlog_error(error: Exception) -> ShardlogError:

@@ -2,10 +2,12 @@
 
 import pytest
 
+from storage_core import InvalidRequestError
 from storage_core.sql.engine import import_duckdb
-from storage_core.sql.query_errors import one_line
+from storage_core.sql.query_errors import one_line, translated
 
 HINT = "decode()"
+TRACEBACK = 'Traceback (most recent call last):\n  File "part_files.py", line 61, in glob\n'
 
 
 @pytest.fixture(scope="module")
@@ -67,3 +69,29 @@ def test_field_called_state_is_pointed_to_where_a_text_is_compared_with_the_log_
 
 def test_keyword_that_is_a_column_is_told_with_its_quotes(connection):
     assert message_of(connection, "SELECT primary FROM orders").endswith("it is a keyword of SQL")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("Query interrupted"),
+        import_duckdb().Error(f"{TRACEBACK}KeyboardInterrupt: \n\nLINE 1: SELECT 1"),
+        import_duckdb().Error("KeyboardInterrupt: \n\nLINE 1: SELECT 1"),
+    ],
+)
+def test_interrupt_is_one_again(error):
+    with pytest.raises(KeyboardInterrupt), translated():
+        raise error
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (import_duckdb().Error("Could not convert 'KeyboardInterrupt'"), InvalidRequestError),
+        (import_duckdb().Error(f"{TRACEBACK}ValueError: KeyboardInterrupt"), InvalidRequestError),
+        (RuntimeError("KeyboardInterruptible"), RuntimeError),
+    ],
+)
+def test_other_errors_are_no_interrupt(error, kind):
+    with pytest.raises(kind), translated():
+        raise error
