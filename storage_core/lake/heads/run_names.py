@@ -105,6 +105,24 @@ def runs_of_owner(runs: Iterable[RunName], owner: int | None) -> list[RunName]:
     return [run for run in some if run.log == owner or run.end <= behind]
 
 
+def runs_that_count(
+    files: dict[str, int], owner: int | None, end: int
+) -> tuple[list[RunName], list[RunName]]:
+    """Return the runs among files that tell of a table's rows, and those that have notes alone.
+
+    Of the latter those of the published address: what was noted before is in each run that was
+    written since.
+
+    Args:
+        files: The files that lie where the runs of a shard do.
+        owner: The owner's number; None if the table names none.
+        end: The published address.
+    """
+    valid = runs_of_owner(_named_in(files), owner)
+    runs = [run for run in valid if run.begin < run.end]
+    return runs, [run for run in valid if run.begin == run.end == end]
+
+
 def chain_of(runs: Iterable[RunName], begin: int, end: int) -> list[RunName]:
     """Return runs that have the heads of as much of a range as there is, as few as possible.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,31 +20,24 @@ from storage_core.parts.snapshot import Part, listed_parts
 from storage_core.reader import StreamReader
 
 
+@dataclass(frozen=True, slots=True)
 class RunWriter:
-    """Writes runs of the log in force. One thread."""
+    """Writes runs of the log in force. One thread.
 
-    def __init__(
-        self,
-        reader: StreamReader,
-        scratch: Path,
-        explained: Callable[[Part], AbstractContextManager[None]],
-    ) -> None:
-        """Write nothing yet.
+    Attributes:
+        reader: The stream.
+        scratch: An empty directory.
+        explained: Says of a part that cannot be read whether the part list still has it.
+    """
 
-        Args:
-            reader: The stream.
-            scratch: An empty directory.
-            explained: Says of a part that cannot be read whether the part list still has it.
-        """
-        self._reader = reader
-        self._scratch = scratch
-        self._explained = explained
-        self._settings = RunSettings.of(reader.rows.shards.files.meta)
+    reader: StreamReader
+    scratch: Path
+    explained: Callable[[Part], AbstractContextManager[None]]
 
     @property
     def has_keys(self) -> bool:
         """Whether the stream's rows belong to keys."""
-        return self._settings.has_keys
+        return self._settings().has_keys
 
     def write(
         self, table: LakeTable, shard: int, parts: ShardParts, addresses: AddressRange
@@ -73,8 +67,8 @@ class RunWriter:
             UnavailableError: The store refuses.
         """
         notes = self._notes(shard, parts, addresses)
-        start, end, log = addresses.start, addresses.end, owner_number(self._reader.lineage(shard))
-        return write_run(table, shard, start, end, log, heads, notes, self._scratch)
+        start, end, log = addresses.start, addresses.end, owner_number(self.reader.lineage(shard))
+        return write_run(table, shard, start, end, log, heads, notes, self.scratch)
 
     def collected(
         self, table: LakeTable, shard: int, parts: ShardParts, addresses: AddressRange
@@ -84,17 +78,17 @@ class RunWriter:
         among = [
             entry for entry in parts.entries if addresses.overlaps(entry.first, entry.last + 1)
         ]
-        directory = self._reader.rows.shards.files.shard_directory(shard)
+        directory = self.reader.rows.shards.files.shard_directory(shard)
         for part in listed_parts(shard, directory, among):
-            with self._explained(part), one_file_alone(table, FilePlace.of_part(part)):
+            with self.explained(part), one_file_alone(table, FilePlace.of_part(part)):
                 collected.add_part(part, addresses)
         return collected.all()
 
     def _notes(self, shard: int, parts: ShardParts, addresses: AddressRange) -> RunNotes:
         """Return what to say of a shard: schemas and dead letters are those of now."""
-        followed = self._reader.shard(shard)
+        followed = self.reader.shard(shard)
         return RunNotes(
-            self._settings,
+            self._settings(),
             followed.schemas(),
             parts.floor,
             parts.cut,
@@ -102,3 +96,6 @@ class RunWriter:
             parts.gaps,
             tuple(followed.state().skipped),
         )
+
+    def _settings(self) -> RunSettings:
+        return RunSettings.of(self.reader.rows.shards.files.meta)

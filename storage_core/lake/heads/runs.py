@@ -16,11 +16,9 @@ from storage_core.lake.heads.run_names import (
     RUNS_DIRECTORY,
     RunName,
     chain_of,
-    notes_among,
     run_path,
-    runs_among,
     runs_directory,
-    runs_of_owner,
+    runs_that_count,
     uncovered,
 )
 from storage_core.lake.heads.run_notes import RunNotes, joined_notes
@@ -85,11 +83,6 @@ def write_run(  # noqa: PLR0913 - what a run is
         file.unlink(missing_ok=True)
 
 
-def listed_runs(table: LakeTable, shard: int) -> list[RunName]:
-    """Return the runs of a shard that the store has, in order."""
-    return runs_among(stored_runs(table, shard))
-
-
 def stored_runs(table: LakeTable, shard: int) -> dict[str, int]:
     """Return the paths and sizes of the files that lie where the runs of a shard do."""
     return table.listed(runs_directory(shard).removesuffix("/"))
@@ -148,11 +141,8 @@ def read_runs(table: LakeTable, shard: int, begin: int, end: int) -> ShardHeadsR
     with TemporaryDirectory(prefix="shardlog-heads-") as directory:
         while True:
             files, owner = stored_runs(table, shard), table.owner(shard)
-            valid = runs_of_owner([*runs_among(files), *notes_among(files)], owner)
-            # Those of before are in each run that was written since.
-            alone = [run for run in valid if run.begin == run.end == end]
+            runs, alone = runs_that_count(files, owner, end)
             try:
-                runs = [run for run in valid if run.begin < run.end]
                 chain = _read_chain(table, runs, addresses, done, damaged, directory)
                 alone = [run for run in alone if _is_sound(table, run, done, damaged, directory)]
             except LakeFileGoneError:

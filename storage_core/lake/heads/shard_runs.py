@@ -20,6 +20,7 @@ from storage_core.lake.heads.run_names import (
     notes_among,
     runs_among,
     runs_of_owner,
+    runs_that_count,
     uncovered,
 )
 from storage_core.lake.heads.run_pieces import missing_pieces, pieces_beside
@@ -208,7 +209,7 @@ class HeadsRuns:
                 # One that was written of the same heads has the name of the damaged one.
                 if is_replaced and run.path not in {one.path for one in again}:
                     table.delete(run.path)
-            alone = [run for run in _notes_of_owner(files, log) if run.end == published]
+            _, alone = runs_that_count(files, log, published)
             again += self._notes_again(table, shard, parts, alone, on_fault)
         except ShardlogError:
             if on_fault is not None:
@@ -336,9 +337,3 @@ class HeadsRuns:
         # Dead letters that were cleared since are gone.
         addresses = AddressRange(runs[0].begin, runs[-1].end)
         return self._writer.put(table, shard, parts, addresses, heads)
-
-
-def _notes_of_owner(files: dict[str, int], log: int) -> list[RunName]:
-    """Return the runs that have notes alone, and count for who begins from the table."""
-    valid = runs_of_owner([*runs_among(files), *notes_among(files)], log)
-    return [run for run in valid if run.begin == run.end]

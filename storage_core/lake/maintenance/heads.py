@@ -5,13 +5,7 @@ from pathlib import Path
 
 from storage_core.errors import CorruptionError, UnsupportedFormatError
 from storage_core.format.shard_state import AddressRange
-from storage_core.lake.heads.run_names import (
-    chain_of,
-    notes_among,
-    runs_among,
-    runs_of_owner,
-    uncovered,
-)
+from storage_core.lake.heads.run_names import chain_of, runs_that_count, uncovered
 from storage_core.lake.heads.runs import read_run, stored_runs
 from storage_core.lake.maintenance.report import LakeProblem
 from storage_core.lake.maintenance.unread import UnreadFileError, one_file_alone
@@ -32,9 +26,9 @@ def heads_problems(
         scratch: An empty directory, if runs are to be read; None to go by their names.
     """
     # Somebody may have published more since the table was loaded, and merged runs of it.
-    files = stored_runs(table, shard)
-    valid = runs_of_owner([*runs_among(files), *notes_among(files)], table.owner(shard))
-    runs = [run for run in valid if run.begin < min(run.end, addresses.end)]
+    files, owner = stored_runs(table, shard), table.owner(shard)
+    runs, notes = runs_that_count(files, owner, addresses.end)
+    runs = [run for run in runs if run.begin < addresses.end]
     reach = max((run.end for run in runs), default=addresses.end)
     chain = chain_of(runs, addresses.start, reach)
     for missing in uncovered(chain, addresses.start, addresses.end):
@@ -42,8 +36,6 @@ def heads_problems(
         yield LakeProblem(shard, missing.start, missing.end, "heads", message, None)
     if scratch is None:
         return
-    # Those of before are in each run that was written since.
-    notes = [run for run in valid if run.begin == run.end == addresses.end]
     for run in (*chain, *notes):
         try:
             with one_file_alone(table):

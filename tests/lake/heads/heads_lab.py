@@ -16,8 +16,8 @@ from storage_core.format.keys import INT64_MIN
 from storage_core.lake.app_id import stream_of
 from storage_core.lake.heads.run_heads import heads_of_rows, merged_heads
 from storage_core.lake.heads.run_merging import NEIGHBOURS
-from storage_core.lake.heads.run_names import notes_among
-from storage_core.lake.heads.runs import ShardHeadsRead, listed_runs, read_runs, stored_runs
+from storage_core.lake.heads.run_names import notes_among, runs_among
+from storage_core.lake.heads.runs import ShardHeadsRead, read_runs, stored_runs
 from storage_core.lake.publish import publish_stream
 from storage_core.lake.publishing.report import ShardPublished
 from storage_core.lake.repair.repair import repair_lake
@@ -94,11 +94,11 @@ class HeadsLab:
 
     def ranges(self) -> list[tuple[int, int]]:
         """Return the addresses of each run there is."""
-        return [(run.begin, run.end) for run in listed_runs(self.table(), SHARD)]
+        return [(run.begin, run.end) for run in runs_among(stored_runs(self.table(), SHARD))]
 
     def paths(self) -> list[str]:
         """Return the paths of all runs."""
-        return [run.path for run in listed_runs(self.table(), SHARD)]
+        return [run.path for run in runs_among(stored_runs(self.table(), SHARD))]
 
     def paths_of_notes(self) -> list[str]:
         """Return the paths of runs that have notes alone."""

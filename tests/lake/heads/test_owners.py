@@ -6,8 +6,9 @@ import pytest
 
 from storage_core import CorruptionError, StreamReader
 from storage_core.lake.app_id import stream_of
+from storage_core.lake.heads.run_names import runs_among
 from storage_core.lake.heads.run_notes import RunNotes
-from storage_core.lake.heads.runs import listed_runs, read_runs
+from storage_core.lake.heads.runs import read_runs, stored_runs
 from storage_core.lake.publish import publish_stream
 from storage_core.lake.publishing.ownership import LakeOwnerError
 from storage_core.lake.repair.repair import repair_lake
@@ -26,7 +27,7 @@ def table_of(owners: Owners) -> LakeTable:
 
 
 def ranges(owners: Owners) -> list[tuple[int, int]]:
-    return [(run.begin, run.end) for run in listed_runs(table_of(owners), SHARD)]
+    return [(run.begin, run.end) for run in runs_among(stored_runs(table_of(owners), SHARD))]
 
 
 def test_run_that_the_other_log_did_not_commit_goes_once_its_rows_are_there(owners) -> None:
@@ -148,7 +149,7 @@ def test_missing_run_of_the_log_before_is_written_again(owners) -> None:
     heir.take_over()
     assert heads(owners) == {2: 249}
     table = table_of(owners)
-    table.delete(listed_runs(table, SHARD)[0].path)
+    table.delete(runs_among(stored_runs(table, SHARD))[0].path)
     seal_of_another_id(heir, 250, 300)
     heir.publish()
     assert heads(owners) == {2: 299}
