@@ -144,7 +144,8 @@ def test_damaged_entry_is_found_by_verify_whatever_is_cached(lab):
     shard, before = lab.stream._shards[0], lab.stream.parts()
     part = before[0].entry
     batch = Batch()
-    batch.put(part_key(part.first, part.number), encode_part(part)[:-1] + b"?")
+    entry = encode_part(part)
+    batch.put(part_key(part.first, part.number), entry[:-1] + bytes([entry[-1] ^ 1]))
     shard._store.write(batch)
     assert lab.stream.parts() == before
     assert not lab.stream.verify().is_clean

@@ -203,7 +203,7 @@ def test_head_without_rows_is_told(filled):
         lambda value: bytes([2]) + value[1:],
         lambda value: value[:1] + bytes([1]) + value[2:],
         lambda value: value[:4] + b"\x01" + value[5:],
-        lambda value: value[:26] + b"\x01" + value[27:],
+        lambda value: value[:26] + bytes([value[26] ^ 1]) + value[27:],
         lambda value: value[:-1],
         lambda value: value + b"\0",
         lambda _: b"short",
