@@ -76,7 +76,8 @@ class TreeCopy:
 
     def why_not_imported(self, module: str) -> str | None:
         """Say why a module cannot be imported from the copy; None if it is."""
-        code = f"import {module} as one; print(one.__file__)"
+        # A package may have a function of the module's name.
+        code = f"import importlib; print(importlib.import_module({module!r}).__file__)"
         done = subprocess.run(
             [self._python, "-c", code],
             capture_output=True,

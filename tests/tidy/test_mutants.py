@@ -28,10 +28,12 @@ def names_in(path: str) -> set[str]:
     return names
 
 
-def test_each_mutant_replaces_what_is_there_once() -> None:
+def test_each_mutant_replaces_what_is_there_once_by_what_can_be_compiled() -> None:
     for mutant in read_mutants():
-        mutant.put_into((ROOT / mutant.file).read_text(encoding="utf-8"))
+        text = mutant.put_into((ROOT / mutant.file).read_text(encoding="utf-8"))
         assert mutant.before != mutant.after, mutant.name
+        if mutant.module is not None:
+            compile(text, mutant.name, "exec")
 
 
 def test_each_mutant_names_a_test_that_is_there() -> None:

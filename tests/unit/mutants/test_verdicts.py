@@ -45,7 +45,8 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdict]:
     """What is said of each."""
     tree = tmp_path_factory.mktemp("tree")
     for path, text in (
-        ("product/__init__.py", ""),
+        # The package has a function of the module's name.
+        ("product/__init__.py", "from product.sums import add as sums\n"),
         ("product/sums.py", SUMS),
         ("tests/unit/test_sums.py", TESTS),
         ("pytest.ini", "[pytest]\n"),
