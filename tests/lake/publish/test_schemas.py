@@ -89,19 +89,21 @@ def test_publisher_that_is_overtaken_while_it_adds_columns_doubles_nothing(lab, 
     lab.publish()
     lab.append_values(second, [{"hue": 7}], 41)
     lab.stream.seal()
-    usual = LakeTable.add_columns
-    overtaken: list[bool] = []
+    add_columns, reload = LakeTable.add_columns, LakeTable.reload
 
-    def add_columns(table: LakeTable, fields: Sequence[Any]) -> None:
-        usual(table, fields)
-        if not overtaken:
-            overtaken.append(True)
-            lab.publish()
-            lab.append_values(second, [{"hue": 8}], 41)
-            lab.stream.seal()
-            lab.publish()
+    def overtaken(table: LakeTable) -> None:
+        monkeypatch.undo()
+        lab.publish()
+        lab.append_values(second, [{"hue": 8}], 41)
+        lab.stream.seal()
+        lab.publish()
+        reload(table)
 
-    monkeypatch.setattr(LakeTable, "add_columns", add_columns)
+    def overtaken_before_it_loads(table: LakeTable, fields: Sequence[Any]) -> None:
+        monkeypatch.setattr(LakeTable, "reload", overtaken)
+        add_columns(table, fields)
+
+    monkeypatch.setattr(LakeTable, "add_columns", overtaken_before_it_loads)
     lab.publish()
     lab.check()
     assert [row[1] for row in column(lab, "size", "hue")] == [None, 7, 8]
