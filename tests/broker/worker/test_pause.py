@@ -98,6 +98,7 @@ def test_pause_holds_through_a_restart_and_a_kill_of_the_worker(
     again.await_event("paused")
     assert again.events("paused")[0]["reason"] == "a schema is mended"
     goes_on_without(lab, topic, 0)
+    assert not again.events("waiting for shard"), "it asks for no shard that is paused"
     again.kill()
     third = lab.worker(topic)
     goes_on_without(lab, topic, 0)
