@@ -179,6 +179,27 @@ def test_rows_that_were_given_up_are_shown_no_more(memory):
 
 @pytest.mark.parametrize("is_longer", [True, False])
 def test_stream_that_is_made_anew_has_none_of_the_rows_before(memory, is_longer):
+    make_anew(memory)
+    if is_longer:
+        memory.store(6)
+        assert memory.numbers() == [4, 5, 6, 7, 8, 9]
+    else:
+        assert memory.numbers() == []
+        memory.store()
+        assert memory.numbers() == [4]
+
+
+def test_stream_that_is_made_anew_has_none_of_the_rows_before_though_it_ends_as_they_did(memory):
+    make_anew(memory)
+    memory.count = 9
+    memory.store(3)
+    memory.count = 3
+    memory.store()
+    assert memory.numbers() == [9, 10, 11, 3]
+
+
+def make_anew(memory: Memory) -> None:
+    """Remember four rows, and drop their stream for one without any."""
     memory.store(4)
     memory.remember()
     assert memory.numbers() == [0, 1, 2, 3]
@@ -187,13 +208,6 @@ def test_stream_that_is_made_anew_has_none_of_the_rows_before(memory, is_longer)
         drop_stream(memory.root, name)
     memory.bench.reopen()
     memory.bench.define("order", n="int")
-    if is_longer:
-        memory.store(6)
-        assert memory.numbers() == [4, 5, 6, 7, 8, 9]
-    else:
-        assert memory.numbers() == []
-        memory.store()
-        assert memory.numbers() == [4]
 
 
 def test_newest_rows_are_kept(make_bench):
