@@ -15,8 +15,8 @@ of column chunks (chunk_table.py) and Parquet's own, with this xxh3-128.
 """
 
 import struct
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, Self
 
 from storage_core.errors import CorruptionError
 from storage_core.format.keys import PREFIX_PART
@@ -112,6 +112,12 @@ class ShardParts:
     floor: int
     cut: int
     gaps: tuple[AddressRange, ...]
+
+    def hiding_below(self, floor: int, cut: int) -> Self:
+        """Return the same parts at a later moment, of which these are the floor and the cut."""
+        if floor <= self.floor and cut <= self.cut:
+            return self
+        return replace(self, floor=max(self.floor, floor), cut=max(self.cut, cut))
 
 
 def part_file_name(number: int) -> str:

@@ -23,6 +23,7 @@ WORDS = (
     "tests/log/topics.py",
     "tests/log/batches.py",
     "tests/log/workbench.py",
+    "tests/log/expiry/sql_doors.py",
     "tests/log/parts/parts_lab.py",
     "tests/log/parts/wide_zones.py",
     "tests/log/export/forging.py",

@@ -15,6 +15,7 @@ from storage_core.parts.part_bytes import PartBytes
 from storage_core.parts.part_home import has_part, opener_of
 from storage_core.parts.snapshot import Part, listed_parts
 from storage_core.reader import StreamReader
+from storage_core.sql.part_groups import SNAPSHOT_TRIES_MAX, PartGoneError
 from storage_core.sql.stream_snapshot import StreamSnapshot, snapshot_of
 from storage_core.verify.part_checks import part_difference
 
@@ -73,7 +74,7 @@ class PathStreams:
     def snapshot(self, name: str) -> tuple[StreamSnapshot, Mapping[str, ReadablePart]]:
         """Return a snapshot of a stream, and its parts by path."""
         with StreamReader.open(self._root, name) as reader:
-            snapshot = snapshot_of(reader)
+            snapshot = _taken(reader)
             files = reader.rows.shards.files
         parts = {
             str(part.path): _readable(part)
@@ -100,6 +101,16 @@ class PathStreams:
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+def _taken(reader: StreamReader) -> StreamSnapshot:
+    """Return a snapshot of a stream; another one where a part of it was deleted meanwhile."""
+    for _ in range(SNAPSHOT_TRIES_MAX - 1):
+        try:
+            return snapshot_of(reader)
+        except PartGoneError:
+            continue
+    return snapshot_of(reader)
 
 
 def _readable(part: Part) -> ReadablePart:

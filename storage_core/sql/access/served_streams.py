@@ -13,8 +13,10 @@ from typing import Final
 import pyarrow as pa
 
 from storage_core.errors import CorruptionError
+from storage_core.format.part_entry import ShardParts
 from storage_core.format.schema_entry import SchemaEntry
 from storage_core.parts.snapshot import Part
+from storage_core.parts.visible_rows import may_hide_rows
 from storage_core.platform import xxh3
 from storage_core.platform.clock import SystemClock
 from storage_core.protocol.snapshots import ServedGroup, ServedSnapshot
@@ -23,10 +25,16 @@ from storage_core.remote.client import ServerClient, Subject, of_root
 from storage_core.remote.one_root import refuse_several_roots
 from storage_core.remote.options import ServerOptions
 from storage_core.remote.resumed_rows import resumed_rows
+from storage_core.remote.shard import RemoteShard
 from storage_core.remote.stream_client import StreamClient
 from storage_core.sql.access.path_streams import ReadablePart
 from storage_core.sql.part_groups import PartGroup
-from storage_core.sql.stream_snapshot import SnapshotReads, StreamSnapshot, united_snapshot
+from storage_core.sql.stream_snapshot import (
+    SnapshotReads,
+    StreamSnapshot,
+    bounded_now,
+    united_snapshot,
+)
 
 _READ_BYTES: Final = 2**24
 
@@ -67,11 +75,15 @@ class ServedStreams:
         def schemas() -> Sequence[SchemaEntry]:
             return tuple(client.result("schemas"))
 
-        by_place = {(part.shard, part.entry.number): part for part in served.parts}
-        reads = SnapshotReads(
-            hot_rows, schemas, lambda: [_group(group, by_place) for group in served.groups]
-        )
-        snapshot = united_snapshot(facts.options, served.shards, reads)
+        def parts_of(shard: int) -> ShardParts:
+            return bounded_now(served.shards[shard], served.ends[shard], RemoteShard(client, shard))
+
+        def groups(bounded: Mapping[int, ShardParts]) -> list[PartGroup]:
+            by_place = {(part.shard, part.entry.number): part for part in served.parts}
+            return [_group(group, by_place, bounded) for group in served.groups]
+
+        reads = SnapshotReads(hot_rows, parts_of, schemas, groups)
+        snapshot = united_snapshot(facts.options, [*served.shards], reads)
         return snapshot, {str(part.path): _readable(client, part) for part in served.parts}
 
     def parts(self, name: str) -> Iterator[ReadablePart]:
@@ -124,9 +136,13 @@ class ServedStreams:
         return self._root
 
 
-def _group(group: ServedGroup, by_place: Mapping[tuple[int, int], Part]) -> PartGroup:
+def _group(
+    group: ServedGroup, by_place: Mapping[tuple[int, int], Part], shards: Mapping[int, ShardParts]
+) -> PartGroup:
     parts = [by_place[place] for place in group.parts]
-    return PartGroup(group.schema, group.has_hidden, parts)
+    # Rows may have expired since the server grouped them.
+    hides = group.has_hidden or any(may_hide_rows(one.entry, shards[one.shard]) for one in parts)
+    return PartGroup(group.schema, hides, parts)
 
 
 def _readable(client: StreamClient, part: Part) -> ReadablePart:

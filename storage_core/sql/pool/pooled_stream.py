@@ -30,7 +30,7 @@ from storage_core.sql.pool.few_rows import ROWS_MAX, FewRows
 from storage_core.sql.pool.hot_tables import HotTables, rows_of, united
 from storage_core.sql.pool.row_digests import identity_columns, row_digests
 from storage_core.sql.stream_columns import StreamColumns, row_columns
-from storage_core.sql.stream_snapshot import StreamSnapshot
+from storage_core.sql.stream_snapshot import StreamSnapshot, bounded_now
 from storage_core.sql.whole_transactions import (
     RowsEpoch,
     SnapshotShard,
@@ -203,14 +203,16 @@ class PooledStream:
     def _snapshot(self, owners: Owners | None) -> PooledSnapshot:
         files = self._reader.rows.shards.files
         shards = snapshot_of_shards(self._reader, files)
-        try:
-            groups = part_groups((n, files.shard_directory(n), shards[n].parts) for n in shards)
-        except FileNotFoundError as error:
-            raise PartGoneError(PART_GONE) from error
         self._forget_rows_of_before({n: shard.epoch for n, shard in shards.items()})
         hot = united(
             table for n, shard in shards.items() for table in self._hot_of(n, shard, owners)
         )
+        # IMPORTANT: after the rows are read (stream_snapshot.py).
+        bounded = {n: bounded_now(s.parts, s.end, self._reader.shard(n)) for n, s in shards.items()}
+        try:
+            groups = part_groups((n, files.shard_directory(n), bounded[n]) for n in shards)
+        except FileNotFoundError as error:
+            raise PartGoneError(PART_GONE) from error
         parts = [
             part
             for n, shard in shards.items()
@@ -221,7 +223,7 @@ class PooledStream:
         return PooledSnapshot(
             self._name,
             self.has_keys,
-            self._with_columns(schemas, {n: s.parts for n, s in shards.items()}, groups, hot),
+            self._with_columns(schemas, bounded, groups, hot),
             schemas.fields,
             parts,
             sum(table.num_rows for table in hot),
