@@ -11,6 +11,7 @@ from typing import Any, Final
 from weakref import WeakSet
 
 from storage_core.errors import InvalidRequestError
+from storage_core.platform.loading import uninterrupted
 from storage_core.sql.part_files import PROTOCOL, PartFiles
 
 # With much less memory DuckDB fails at anything.
@@ -173,7 +174,8 @@ def _file_system(files: PartFiles) -> object:
 def import_duckdb() -> Any:  # noqa: ANN401 - a module that may be missing
     """Return DuckDB, or raise with how to install it."""
     try:
-        import duckdb  # noqa: PLC0415 - an extra
+        with uninterrupted():
+            import duckdb  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
         raise InvalidRequestError(_NOT_INSTALLED) from error
     return duckdb

@@ -73,6 +73,32 @@ def test_interrupt_comes_out_of_a_query_as_one(tmp_path, expression, rest):
     assert (ran.returncode, ran.stderr) == (7, "")
 
 
+INTERRUPTED_AT_LOADING = """
+import os, signal, sys
+from storage_core.sql import query_batches
+
+def interrupt(frame, event, _):
+    is_enum = event == "call" and frame.f_code.co_filename.endswith("enum.py")
+    if is_enum and "duckdb" in sys.modules:
+        sys.setprofile(None)
+        os.kill(os.getpid(), signal.SIGINT)
+
+sys.setprofile(interrupt)
+try:
+    query_batches(sys.argv[1], "SELECT 1")
+except KeyboardInterrupt:
+    sys.exit(7 if "duckdb" in sys.modules else 8)
+"""
+
+
+def test_interrupt_is_one_while_duckdb_is_loaded(tmp_path):
+    """DuckDB makes its enums as it is loaded, and aborts the process where one cannot be made."""
+    PartsLab(tmp_path).stream.close()
+    command = [sys.executable, "-c", INTERRUPTED_AT_LOADING, str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_MAX_S, check=False)
+    assert (ran.returncode, ran.stderr) == (7, "")
+
+
 INTERRUPTED_ANYWHERE = """
 import collections, signal, sys, time
 from storage_core.sql import connect
