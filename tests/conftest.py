@@ -6,6 +6,7 @@ crowded machine draws examples, or how large they come, fails none.
 """
 
 import gc
+import os
 import signal
 from collections.abc import Generator
 from typing import Any
@@ -40,6 +41,27 @@ settings.register_profile(
 )
 settings.load_profile("shardlog")
 
+
+class _Collector:
+    """Lets no forked child collect what tests have left behind.
+
+    A producer of librdkafka, for one, waits for threads that the child does not have.
+    """
+
+    def __init__(self) -> None:
+        self._was_enabled = True
+        os.register_at_fork(before=self._pause, after_in_parent=self._go_on)
+
+    def _pause(self) -> None:
+        self._was_enabled = gc.isenabled()
+        gc.disable()
+
+    def _go_on(self) -> None:
+        if self._was_enabled:
+            gc.enable()
+
+
+_COLLECTOR = _Collector()
 
 # What takes long, the longest first; of each folder the groups, such as those of Spark's tests.
 LONG = (
