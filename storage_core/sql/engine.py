@@ -5,6 +5,7 @@ import os
 import secrets
 import shutil
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any, Final
@@ -171,6 +172,7 @@ def _file_system(files: PartFiles) -> object:
     return PartFileSystem(files)
 
 
+@cache
 def import_duckdb() -> Any:  # noqa: ANN401 - a module that may be missing
     """Return DuckDB, or raise with how to install it."""
     try:
