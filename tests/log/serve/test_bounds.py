@@ -136,7 +136,7 @@ def test_waiting_clients_take_no_place(large: Workbench) -> None:
 
 
 def test_idle_connection_makes_room_for_a_new_one(large: Workbench) -> None:
-    with serving(large.root, connections=3) as served, ExitStack() as stack:
+    with serving(large.root, connections=3, reserved=0) as served, ExitStack() as stack:
         socks = [stack.enter_context(served.connected()) for _ in range(3)]
         assert all(is_answered(sock) for sock in socks)
         # Who was just answered may not be idle yet, and then the new one is refused.
