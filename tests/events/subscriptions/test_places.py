@@ -5,6 +5,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from connectors.serve.connection import Connection
+from connectors.serve.settings import Bounds
+from storage_core import SystemClock
 from tests.events.front_ends.doors import commanding, posted
 from tests.events.front_ends.storing import connected, peer_of, request_of
 from tests.log.serve.served import ANSWER_MAX_S, Served
@@ -31,6 +34,7 @@ def test_connection_whose_request_has_begun_is_not_idle(tmp_path: Path) -> None:
     with commanding(tmp_path, connections=1) as served, connected(served) as first:
         assert first.ask("PING").code == 200
         first.sock.sendall(ping[:20])
+        await_that(lambda: received_bytes(served, first.sock) == 20, "its first bytes are received")
         with connected(served) as second:
             assert second.ask("PING").code == 503
         first.sock.sendall(ping[20:])
@@ -50,6 +54,22 @@ def test_connection_that_has_just_come_is_not_idle(tmp_path: Path) -> None:
 
 def is_accepted(served: Served, sock: socket.socket) -> bool:
     return sock.getsockname() in [peer_of(one) for one in served.server._remaining()]
+
+
+def test_connection_whose_bytes_wait_to_be_received_is_not_idle() -> None:
+    near, far = socket.socketpair()
+    with near, far:
+        connection = Connection(near, Bounds(fresh_s=0.0), SystemClock())
+        assert connection.idle_since_s() is not None
+        far.sendall(request_of("PING")[:20])
+        assert connection.idle_since_s() is None
+
+
+def received_bytes(served: Served, sock: socket.socket) -> int:
+    """Return how many bytes of the next request the server has received of a client."""
+    name = sock.getsockname()
+    remaining = served.server._remaining()
+    return next(one.received_bytes for one in remaining if peer_of(one) == name)
 
 
 @contextmanager
