@@ -19,7 +19,7 @@ from connectors.serve.settings import Bounds
 from storage_core import SystemClock
 from tests.events.front_ends.doors import commanding, posted
 from tests.events.subscriptions.subscribed import SubscribedBench, follower, without_collector
-from tests.log.serve.served import Served
+from tests.log.serve.served import ANSWER_MAX_S, Served
 from tests.waiting import await_that
 
 SUBSCRIBERS = 20
@@ -103,8 +103,11 @@ def define(served: Served, event_type: str = "order") -> None:
 
 @pytest.fixture(scope="module")
 def defined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server whose store has a type, which many scenarios store events of."""
-    with commanding(tmp_path_factory.mktemp("live")) as served:
+    """A server whose store has a type, which many scenarios store events of.
+
+    It waits for who takes nothing as long as a busy machine needs to store all of a scenario.
+    """
+    with commanding(tmp_path_factory.mktemp("live"), send_s=ANSWER_MAX_S) as served:
         define(served)
         yield served
 
